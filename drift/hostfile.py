@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.node import NodeState
+from gpu_node.inventories.plurals import counted
 
 # A machine that says that it has more has not been counted.
 _MOST_GPUS = 64
@@ -41,22 +42,22 @@ def _wrong(name: str, node: Seen) -> str:
     """Say what speaks against a node's line; nothing if it is right."""
     if node.state is None:
         return f"{name}: found no answer: {node.error}"
-    found, slots = gpus(node.state), _slots(node)
-    if found is None:
+    count, slots = gpus(node.state), _slots(node)
+    if count is None:
         return f"{name}: found GPUs that could not be counted; next: gpu-node drift"
     if not slots:
         return f"{name}: found no GPU; allowed: one or more"
-    if found != slots:
+    if count != slots:
         return (
-            f"{name}: found {found} GPU{'s'[: found != 1]}; allowed: {slots}, the inventory's "
+            f"{name}: found {counted(count, 'GPU')}; allowed: {slots}, the inventory's "
             "gpu.count; next: look for a GPU that fell off the bus (dmesg: Xid 79), or correct the "
             "count"
         )
     return ""
 
 
-def gpus(found: NodeState) -> int | None:
+def gpus(state: NodeState) -> int | None:
     """Return how many GPUs a node has, by nvidia-smi, else by the PCI bus; None if unknown."""
-    listed = found.driver.smi.gpus if found.driver.smi is not None else ()
-    devices = listed or found.driver.devices
+    listed = state.driver.smi.gpus if state.driver.smi is not None else ()
+    devices = listed or state.driver.devices
     return None if devices is None or len(devices) > _MOST_GPUS else len(devices)

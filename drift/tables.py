@@ -53,9 +53,9 @@ def release_of(torch: Torch) -> Release | None:
     """Return a torch's row: by its version and CUDA, which its version.py names."""
     version = torch.version.partition("+")[0]
     short = ".".join(version.split(".")[:2])
-    for each in releases():
-        if each.torch in (version, short) and each.cuda == torch.cuda:
-            return each
+    for release in releases():
+        if release.torch in (version, short) and release.cuda == torch.cuda:
+            return release
     return None
 
 
@@ -106,7 +106,7 @@ def runs_on(architectures: tuple[str, ...], gpu: tuple[int, int]) -> bool:
     sm_75 runs on its own generation, from 7.5 on; sm_90a on 9.0 alone; compute_70 is compiled on
     any later one. Source: the CUDA programming guide on binary and PTX compatibility.
     """
-    return any(_runs(each, gpu) for each in architectures)
+    return any(_runs(architecture, gpu) for architecture in architectures)
 
 
 def _runs(architecture: str, gpu: tuple[int, int]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_node.facts.limits.state import Limit
+from gpu_node.facts.limits.state import UNITS, Item, Limit
 
 _UNITS = (" B", "K", "M", "G", "T")
 
@@ -26,8 +26,13 @@ def at_least(found: Limit, wanted: Limit) -> bool:
     return wanted != "unlimited" and found >= wanted
 
 
-def limit(value: Limit, in_bytes: bool) -> str:
+def limit(value: Limit, item: Item) -> str:
     """Return a limit as people write it: a number, a size, or "unlimited"."""
     if value == "unlimited":
         return value
-    return size(value) if in_bytes else str(value)
+    return str(value) if UNITS[item] == 1 else size(value)
+
+
+def conf_limit(value: Limit, item: Item) -> str:
+    """Return a limit as limits.conf(5) counts it."""
+    return value if value == "unlimited" else str(value // UNITS[item])

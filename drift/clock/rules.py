@@ -6,24 +6,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpu_node.drift.engine.finding import Severity
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.facts.clock import ClockState
-from gpu_node.facts.node import NodeState, area_of
+from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted
 
 # Seconds by which two clocks may differ: NTP keeps them within milliseconds, and from minutes on
 # certificates and signatures fail.
 WARNING, ERROR = 1, 60
-_WHY = (
-    "signatures of packages and certificates fail, files seem to be from the future, and the logs "
-    "of the nodes cannot be compared"
-)
-# Without that option systemd is reloaded, which takes the GPUs from running containers.
-_NTP = (
-    "set it by NTP: systemctl --no-reload enable --now chronyd (Debian and Ubuntu: "
-    "systemd-timesyncd)"
-)
 
 
 class Offset(NamedTuple):
@@ -55,15 +46,6 @@ def ahead(one: Offset, other: Offset) -> float:
     return min(one.most - other.least, 0)
 
 
-def alone(clock: ClockState) -> Fault | None:
-    """Return the fault of a clock that differs from this machine's; None where it does not.
-
-    None as well where it is unknown.
-    """
-    own = offset(clock)
-    return _fault(ahead(own, HERE), "this machine") if own and _is_apart(own, HERE) else None
-
-
 def _is_apart(one: Offset, other: Offset) -> bool:
     return abs(ahead(one, other)) > WARNING
 
@@ -74,37 +56,40 @@ def _is_apart(one: Offset, other: Offset) -> bool:
     whole=True,
     between=True,
     always=True,
-    why="Certificates and signatures of packages fail, and logs of the nodes cannot be compared.",
-    manual="Set the clock by NTP (chronyd, systemd-timesyncd).",
+    why="signatures of packages and certificates fail, files seem to be from the future, and the "
+    "logs of the nodes cannot be compared",
+    # Without that option systemd is reloaded, which takes the GPUs from running containers.
+    manual="set it by NTP: systemctl --no-reload enable --now chronyd (Debian and Ubuntu: "
+    "systemd-timesyncd)",
     alone="Take the offset into account when you compare logs.",
 )
-def skew(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def skew(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """The node's clock differs from this machine's or from another node's."""
-    own = offset(area_of(found, ClockState))
+    own = offset(state.clock)
     if own is None:
         return
     if not _is_apart(own, HERE):
-        yield from _node_against_node(own, among)
+        yield from _node_against_node(own, nodes)
         return
-    beside = {name: each for name, each in among.once(_offsets).items() if name != among.name}
-    if beside and all(_is_apart(each, HERE) for each in beside.values()):
-        if any(_is_apart(own, each) for each in beside.values()):
+    others = {name: each for name, each in nodes.once(_offsets).items() if name != nodes.name}
+    if others and all(_is_apart(each, HERE) for each in others.values()):
+        if any(_is_apart(own, each) for each in others.values()):
             yield _fault(ahead(own, HERE), "this machine")
-        elif among.name == min([among.name, *beside]):
-            yield _of_this_machine(ahead(HERE, own), len(beside) + 1)
+        elif nodes.name == min([nodes.name, *others]):
+            yield _of_this_machine(ahead(HERE, own), len(others) + 1)
     else:
         yield _fault(ahead(own, HERE), "this machine")
 
 
-def _offsets(among: Among) -> dict[str, Offset]:
+def _offsets(nodes: Nodes) -> dict[str, Offset]:
     """Return the offset of each node that was asked, where it is known."""
-    known = {name: offset(area_of(each, ClockState)) for name, each in among.found.items()}
+    known = {name: offset(each.clock) for name, each in nodes.states.items()}
     return {name: each for name, each in known.items() if each is not None}
 
 
-def _outermost(among: Among) -> dict[str, Offset]:
+def _outermost(nodes: Nodes) -> dict[str, Offset]:
     """Return the clocks that are the first and the last of those that may be this machine's."""
-    near = {n: each for n, each in among.once(_offsets).items() if not _is_apart(each, HERE)}
+    near = {n: each for n, each in nodes.once(_offsets).items() if not _is_apart(each, HERE)}
     names = {
         min(near, key=lambda name: near[name].most, default=""),
         max(near, key=lambda name: near[name].least, default=""),
@@ -112,12 +97,12 @@ def _outermost(among: Among) -> dict[str, Offset]:
     return {name: near[name] for name in near if name in names}
 
 
-def _node_against_node(own: Offset, among: Among) -> Iterator[Fault]:
+def _node_against_node(own: Offset, nodes: Nodes) -> Iterator[Fault]:
     """Yield a fault where a clock that may be this machine's is certainly not another node's."""
     apart = {
         name: ahead(own, each)
-        for name, each in among.once(_outermost).items()
-        if name != among.name and _is_apart(own, each)
+        for name, each in nodes.once(_outermost).items()
+        if name != nodes.name and _is_apart(own, each)
     }
     if apart:
         name = max(apart, key=lambda each: abs(apart[each]))
@@ -128,11 +113,8 @@ def _fault(seconds: float, other: str) -> Fault:
     severity: Severity = "error" if abs(seconds) > ERROR else "warning"
     return Fault(
         subject="clock",
-        found=f"at least {_words(seconds)} {other}",
+        found=f"at least {_difference(seconds)} {other}",
         wanted=f"at most {WARNING} s apart",
-        cause=_WHY,
-        fix=_NTP,
-        fixable=False,
         severity=severity,
     )
 
@@ -140,15 +122,13 @@ def _fault(seconds: float, other: str) -> Fault:
 def _of_this_machine(seconds: float, nodes: int) -> Fault:
     return Fault(
         subject="clock of this machine",
-        found=f"at least {_words(seconds)} the {nodes} nodes, which agree with each other",
+        found=f"at least {_difference(seconds)} the {nodes} nodes, which agree with each other",
         wanted=f"at most {WARNING} s apart",
         cause="the nodes agree, so this machine's clock is wrong",
-        fix=_NTP,
-        fixable=False,
         severity="info",
     )
 
 
-def _words(seconds: float) -> str:
+def _difference(seconds: float) -> str:
     amount = f"{abs(seconds):.0f}" if abs(seconds) >= 10 else f"{abs(seconds):.1f}"
     return f"{amount} s {'ahead of' if seconds > 0 else 'behind'}"

@@ -20,15 +20,15 @@ class Next(NamedTuple):
     source: str
 
 
-def next_boot(found: DriverState) -> Next:
+def next_boot(state: DriverState) -> Next:
     """Return what boots next, by the first source that has a word on it.
 
     GRUB takes next_entry before all else, once. Then come grubby (the Red Hat family), the menu in
     grub.cfg, what the next menu will be made from, and at last the newest kernel, as menus have it.
     """
-    kernels = bootable(found)
+    kernels = bootable(state)
     newest = max((kernel.name for kernel in kernels), key=version_order, default=None)
-    boot = found.boot
+    boot = state.boot
     if boot is None:
         return Next(None, "the boot loader's settings, which could not be read")
     if boot.once:
@@ -46,42 +46,42 @@ def next_boot(found: DriverState) -> Next:
     return Next(newest, "version order, the newest first")
 
 
-def is_urgent(found: DriverState, kernel: Kernel) -> bool:
+def is_urgent(state: DriverState, kernel: Kernel) -> bool:
     """Whether a kernel runs, or may boot next."""
-    running = found.kernels.running if found.kernels else None
-    return kernel.name == running or may_boot_next(found, kernel)
+    running = state.kernels.running if state.kernels else None
+    return kernel.name == running or may_boot_next(state, kernel)
 
 
-def may_boot_next(found: DriverState, kernel: Kernel) -> bool:
+def may_boot_next(state: DriverState, kernel: Kernel) -> bool:
     """Whether a kernel boots next; where that is unknown, whether it is as new as the running one.
 
     An older kernel boots only where someone has chosen it.
     """
-    chosen = next_boot(found).kernel
-    if chosen is not None or found.kernels is None:
+    chosen = next_boot(state).kernel
+    if chosen is not None or state.kernels is None:
         return chosen == kernel.name
-    return version_order(kernel.name) >= version_order(found.kernels.running)
+    return version_order(kernel.name) >= version_order(state.kernels.running)
 
 
-def bootable(found: DriverState) -> list[Kernel]:
+def bootable(state: DriverState) -> list[Kernel]:
     """Return the installed kernels that can boot, and the one that runs."""
-    if found.kernels is None:
+    if state.kernels is None:
         return []
-    running = found.kernels.running
-    return [each for each in found.kernels.installed if each.image or each.name == running]
+    running = state.kernels.running
+    return [each for each in state.kernels.installed if each.image or each.name == running]
 
 
-def repaired(found: DriverState) -> frozenset[str]:
+def repaired(state: DriverState) -> frozenset[str]:
     """Return the kernels that the deploy repairs: what runs, what may boot next, then the newest.
 
     They do not depend on what is lacking: the next run has the same ones.
     """
 
     def order(kernel: Kernel) -> tuple[bool, bool, list[tuple[int, str]]]:
-        is_running = found.kernels is not None and kernel.name == found.kernels.running
-        return is_running, may_boot_next(found, kernel), version_order(kernel.name)
+        is_running = state.kernels is not None and kernel.name == state.kernels.running
+        return is_running, may_boot_next(state, kernel), version_order(kernel.name)
 
-    first = sorted(bootable(found), key=order, reverse=True)[:MOST_REPAIRED]
+    first = sorted(bootable(state), key=order, reverse=True)[:MOST_REPAIRED]
     return frozenset(each.name for each in first)
 
 
@@ -91,8 +91,10 @@ def menu_entry(boot: Boot, kernel: str) -> str | None:
     The first entry of the menu is of whichever kernel is the newest: one of a submenu is taken
     before it, and none that is for recovery.
     """
-    found = [each for each in boot.entries if each.kernel == kernel and "-recovery-" not in each.id]
-    for entry in sorted(found, key=lambda each: ("simple" in each.id, each.place)):
+    entries = [
+        each for each in boot.entries if each.kernel == kernel and "-recovery-" not in each.id
+    ]
+    for entry in sorted(entries, key=lambda each: ("simple" in each.id, each.place)):
         steps = entry.place.split(">")
         places = [">".join(steps[: count + 1]) for count in range(len(steps))]
         ids = [each.id for place in places for each in boot.entries if each.place == place]
@@ -120,7 +122,7 @@ def _named(entry: str, boot: Boot, newest: str | None, kernels: list[Kernel]) ->
     if entry == "0" and not boot.entries:
         return newest
     # A title, or the id of a boot loader specification's entry, has the kernel's name in it.
-    held = [each.name for each in kernels if each.name in entry]
+    held = [kernel.name for kernel in kernels if kernel.name in entry]
     return max(held, key=len, default=None)
 
 

@@ -23,9 +23,9 @@ from gpu_node.inventories.schema import DriverWanted, NodeWanted
 _OPEN = re.compile(r"(^|-)open(-|$)")
 
 
-def named(found: NodeState, wanted: DriverWanted) -> tuple[str, ...]:
+def named(state: NodeState, wanted: DriverWanted) -> tuple[str, ...]:
     """Return the packages that the inventory names for a node's family; there may be none."""
-    family = FAMILIES.get(found.nccl.manager or "")
+    family = FAMILIES.get(state.nccl.manager or "")
     given = wanted.packages
     return (getattr(given, family) if given and family else None) or ()
 
@@ -40,86 +40,88 @@ def is_version_of(package: str, version: str) -> bool:
     return re.match(rf"{re.escape(version)}(?![0-9])", package) is not None
 
 
-def half(found: NodeState, wanted: DriverWanted) -> list[str]:
+def half(state: NodeState, wanted: DriverWanted) -> list[str]:
     """Return the named packages that lack beside others that are there, at the version wanted.
 
     A driver that came by none of them is another's, and nothing lacks.
     """
-    there, version = found.driver.packages or {}, installed(found.driver)
+    there, version = state.driver.packages or {}, installed(state.driver)
     if not there or version is None or wanted.version is None:
         return []
     if not is_version(version, wanted.version):
         return []
-    return [name for name in to_install(found, wanted) if not there.get(name)]
+    return [name for name in to_install(state, wanted) if not there.get(name)]
 
 
-def to_install(found: NodeState, wanted: DriverWanted) -> list[str]:
+def to_install(state: NodeState, wanted: DriverWanted) -> list[str]:
     """Return the packages that the deploy installs or finishes, with those that are there.
 
     Where the node's module does not come by dkms, only what was installed by half is finished: any
     other package could bring dkms, and with it a module in the place of the one that works. Named
     packages that bring such a module are installed where a kernel has none.
     """
-    names, there = list(named(found, wanted)), found.driver.packages or {}
-    if follows_dkms(found.driver) or (brings_module(names) and not _has_all(found)):
+    names, there = list(named(state, wanted)), state.driver.packages or {}
+    if follows_dkms(state.driver) or (brings_module(names) and not _has_all(state)):
         return names
     return [name for name in names if name in there]
 
 
-def _has_all(found: NodeState) -> bool:
+def _has_all(state: NodeState) -> bool:
     """Whether each kernel that may boot has its module."""
-    version, kernels = installed(found.driver), bootable(found.driver)
-    return bool(kernels) and all(version and is_built(each, version) for each in kernels)
+    version, kernels = installed(state.driver), bootable(state.driver)
+    return bool(kernels) and all(version and is_built(kernel, version) for kernel in kernels)
 
 
-def hindrance(found: NodeState, wanted: NodeWanted) -> str | None:
+def hindrance(state: NodeState, wanted: NodeWanted) -> str | None:
     """Return why the deploy does not install the driver, as what to do first; None if it does."""
     driver = wanted.driver
     if driver is None:
         return "name the version: driver: {version: ...}"
-    names, family = named(found, driver), FAMILIES.get(found.nccl.manager or "")
+    names, family = named(state, driver), FAMILIES.get(state.nccl.manager or "")
     if family is None:
-        return "no apt, dnf or yum is installed: install the driver manually"
+        return "no apt, dnf or yum is installed: install the driver"
     if not names:
         return (
-            "install it manually, with its dkms package, so that dkms builds it "
+            "install it with its dkms package, so that dkms builds it "
             f"for each new kernel; or name its packages: driver: {{packages: {{{family}: [...]}}}}"
         )
-    if found.driver.devices == ():
+    if state.driver.devices == ():
         return "no NVIDIA GPU is on the PCI bus: look for it in the server, and in its firmware"
     if driver.version is None:
         return "name the version of its packages: driver: {version: ...}"
     return (
-        _remains(found)
-        or _unfit(found, wanted, names, driver.version)
-        or _unsigned(found, to_install(found, driver))
+        _remains(state)
+        or _unfit(state, wanted, names, driver.version)
+        or _unsigned(state, to_install(state, driver))
     )
 
 
-def _unsigned(found: NodeState, names: list[str]) -> str | None:
+def _unsigned(state: NodeState, names: list[str]) -> str | None:
     """Why the module that these packages build would not be loaded.
 
     A meta package, as nvidia-driver-535, brings dkms without naming it.
     """
     if not any(map(brings_dkms, names)) and (
-        brings_module(names) or not follows_dkms(found.driver)
+        brings_module(names) or not follows_dkms(state.driver)
     ):
         return None
-    why = unsigned(found.driver)
+    why = unsigned(state.driver)
     return why and (
-        f"{why}: enrol dkms's key first (mokutil --import {signing_key(found.driver)}, and confirm "
-        "it at the console during a boot), or manually install a driver whose module is signed "
+        f"{why}: enrol dkms's key first (mokutil --import {signing_key(state.driver)}, and confirm "
+        "it at the console during a boot), or install a driver whose module is signed "
         "(Ubuntu: linux-modules-nvidia-BRANCH-generic)"
     )
 
 
-def _remains(found: NodeState) -> str | None:
+def _remains(node: NodeState) -> str | None:
     """What another driver has left, which packages would be mixed with."""
-    state = found.driver
+    state = node.driver
     if state.packages:  # a run that was cut off has begun to install them
         return None
     kernels = state.kernels.installed if state.kernels else ()
-    left = [f"{each.module.file} ({each.module.version})" for each in kernels if each.module]
+    left = [
+        f"{kernel.module.file} ({kernel.module.version})" for kernel in kernels if kernel.module
+    ]
     if state.smi is not None and (state.smi.code is not None or state.smi.skipped):
         left.append("an nvidia-smi")
     if not left:
@@ -131,11 +133,11 @@ def _remains(found: NodeState) -> str | None:
 
 
 def _unfit(
-    found: NodeState, wanted: NodeWanted, names: tuple[str, ...], version: str
+    state: NodeState, wanted: NodeWanted, names: tuple[str, ...], version: str
 ) -> str | None:
     """Why these packages do not support a GPU of the node."""
     is_open = any(_OPEN.search(name) for name in names)
-    for gpu in models(found, wanted):
+    for gpu in models(state, wanted):
         limits = support(gpu)
         if limits is None:
             continue
@@ -150,22 +152,22 @@ def _unfit(
     return None
 
 
-def with_driver(found: NodeState, names: Sequence[str], version: str) -> NodeState:
+def with_driver(node: NodeState, names: Sequence[str], version: str) -> NodeState:
     """Return a bare node as it is once the packages are there: a library, and sources for dkms.
 
     What the sources are called is not known before: their name is empty. Packages of a module that
     is built already bring that for each kernel, and no sources.
     """
-    state = found.driver
+    state = node.driver
     if state.dkms is None or state.kernels is None:
-        return found
+        return node
     if brings_module(names):
         module = Module(file="", version=version, license="", signer="")
         installed = [each.model_copy(update={"module": module}) for each in state.kernels.installed]
         kernels = state.kernels.model_copy(update={"installed": tuple(installed)})
         driver = state.model_copy(update={"kernels": kernels, "library": version})
-        return found.model_copy(update={"driver": driver})
+        return node.model_copy(update={"driver": driver})
     sources = (*state.dkms.sources, Source(name="", version=version))
     dkms = state.dkms.model_copy(update={"sources": sources})
     driver = state.model_copy(update={"dkms": dkms, "library": version})
-    return found.model_copy(update={"driver": driver})
+    return node.model_copy(update={"driver": driver})

@@ -23,12 +23,12 @@ _BRINGS_MODULE = re.compile(r"(linux-modules-nvidia-|kmod-nvidia)")
 _BRINGS_DKMS = re.compile(r"(^|-)(dkms|akmod)(-|$)")
 
 
-def origin_of(found: DriverState, kernel: Kernel) -> Origin | None:
+def origin_of(state: DriverState, kernel: Kernel) -> Origin | None:
     """Return where a kernel's module comes from, by its path; None: it has none, or unknown."""
     module = kernel.module
     if module is None:
         return None
-    built = {(each.kernel, each.version) for each in (found.dkms.builds if found.dkms else ())}
+    built = {(each.kernel, each.version) for each in (state.dkms.builds if state.dkms else ())}
     if _PREBUILT.search(module.file):
         return "prebuilt"
     if "/updates/dkms/" in module.file or (kernel.name, module.version) in built:
@@ -38,18 +38,18 @@ def origin_of(found: DriverState, kernel: Kernel) -> Origin | None:
     return "kmod" if _KMOD.search(module.file) else None
 
 
-def origin(found: DriverState) -> Origin | None:
+def origin(state: DriverState) -> Origin | None:
     """Return where the node's module comes from: the running kernel's, else the newest one's."""
-    running = found.kernels.running if found.kernels else None
-    kernels = sorted(bootable(found), key=lambda each: version_order(each.name))
+    running = state.kernels.running if state.kernels else None
+    kernels = sorted(bootable(state), key=lambda each: version_order(each.name))
     kernels.sort(key=lambda each: each.name == running)
-    origins = [origin_of(found, each) for each in reversed(kernels) if each.module]
+    origins = [origin_of(state, kernel) for kernel in reversed(kernels) if kernel.module]
     return origins[0] if origins else None
 
 
-def follows_dkms(found: DriverState) -> bool:
+def follows_dkms(state: DriverState) -> bool:
     """Whether dkms is to build the module: no other origin is known."""
-    return origin(found) in ("dkms", None)
+    return origin(state) in ("dkms", None)
 
 
 def brings_dkms(package: str) -> bool:
@@ -63,12 +63,12 @@ def brings_module(packages: Iterable[str]) -> bool:
     return any(map(_BRINGS_MODULE.match, names)) and not any(map(brings_dkms, names))
 
 
-def unsigned(found: DriverState) -> str | None:
+def unsigned(state: DriverState) -> str | None:
     """Return why a module that dkms builds may not be loaded after a boot; None if it may.
 
     Unknown is not fine: the GPUs would be gone with the next boot.
     """
-    boot = found.secure_boot
+    boot = state.secure_boot
     if boot is None:
         return "whether Secure Boot is on is unknown (is efivarfs mounted?)"
     if boot.state != "on" or boot.enrolled:
@@ -78,22 +78,22 @@ def unsigned(found: DriverState) -> str | None:
     if boot.enrolled is None:
         return (
             "Secure Boot is on, and it is unknown whether dkms's "
-            f"key {signing_key(found)} is enrolled (is mokutil installed?)"
+            f"key {signing_key(state)} is enrolled (is mokutil installed?)"
         )
-    return f"Secure Boot is on, and dkms's key {signing_key(found)} is not enrolled"
+    return f"Secure Boot is on, and dkms's key {signing_key(state)} is not enrolled"
 
 
-def signing_key(found: DriverState) -> str:
+def signing_key(state: DriverState) -> str:
     """Return the certificate that dkms signs with."""
-    keys = found.secure_boot.keys if found.secure_boot else {}
+    keys = state.secure_boot.keys if state.secure_boot else {}
     return next(iter(keys), "/var/lib/dkms/mok.pub")
 
 
-def advice(found: DriverState, kernel: str, version: str) -> str | None:
+def advice(state: DriverState, kernel: str, version: str) -> str | None:
     """Return how a kernel gets its module where it does not come by dkms; None where it does."""
-    by = origin(found)
+    by = origin(state)
     if by == "prebuilt":
-        package = f"linux-modules-{_flavour(found)}-{kernel}"
+        package = f"linux-modules-{_flavour(state)}-{kernel}"
         return f"install {package}, Ubuntu's prebuilt and signed module, at {version}, without dkms"
     if by == "kmod":
         return (
@@ -108,23 +108,23 @@ def advice(found: DriverState, kernel: str, version: str) -> str | None:
     return None
 
 
-def _flavour(found: DriverState) -> str:
+def _flavour(state: DriverState) -> str:
     """Return what Ubuntu's packages call the branch: nvidia-535, nvidia-535-server-open."""
-    files = [each.module.file for each in bootable(found) if each.module]
+    files = [each.module.file for each in bootable(state) if each.module]
     matches = [match for match in map(_PREBUILT.search, files) if match]
     # The folder of the server branches is nvidia-535srv.
     return re.sub(r"(?<=\d)srv\b", "-server", matches[0]["flavour"]) if matches else "nvidia-BRANCH"
 
 
-def bars(found: DriverState) -> tuple[Bar, ...]:
+def bars(state: DriverState) -> tuple[Bar, ...]:
     """Return the lines that keep nvidia from being loaded; none where they are unreadable."""
-    return found.loaded.bars if found.loaded else ()
+    return state.loaded.bars if state.loaded else ()
 
 
-def hard_bars(found: DriverState) -> tuple[Bar, ...]:
+def hard_bars(state: DriverState) -> tuple[Bar, ...]:
     """Return those that stop modprobe, too; a blacklist stops only what a boot loads."""
     soft = ("blacklist ", "modprobe.blacklist=")
-    return tuple(each for each in bars(found) if not each.text.startswith(soft))
+    return tuple(bar for bar in bars(state) if not bar.text.startswith(soft))
 
 
 def shown(bar: Bar) -> str:

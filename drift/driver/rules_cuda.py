@@ -1,17 +1,75 @@
-"""Driver rule about CUDA: a program can use the GPUs that nvidia-smi shows."""
+"""Driver rules about CUDA: the driver is new enough for each torch, and programs find GPUs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpu_node.drift.driver.rules_gpus import library_mismatch, not_loaded, unsupported_gpu
-from gpu_node.drift.engine import subject
+from gpu_node.drift.driver import subjects
+from gpu_node.drift.driver.rules import version_differs
+from gpu_node.drift.driver.rules_gpus import unsupported_gpu
+from gpu_node.drift.driver.rules_module import library_mismatch, not_loaded
+from gpu_node.drift.driver.target import branch, floor
 from gpu_node.drift.engine.rule import Fault, on_node, rule
+from gpu_node.drift.engine.subject import Subject
+from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.drift.toolchain.rules_compat import compat_library
 from gpu_node.facts.driver.cuda_init import CudaInit
 from gpu_node.facts.driver.state import DriverState
-from gpu_node.inventories.schema import DriverWanted
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import DriverWanted, NodeWanted
+
+
+def _wanted_suffices(driver: Subject) -> bool:
+    """Whether the driver that the inventory wants is new enough for the environment."""
+    return isinstance(driver, subjects.DriverFor) and driver.wanted_suffices
+
+
+def _installed_suffices(driver: Subject) -> bool:
+    """Whether programs load another libcuda than the driver's, which is new enough."""
+    return isinstance(driver, subjects.DriverFor) and driver.installed_suffices
+
+
+@rule(
+    "driver.too-old",
+    "error",
+    whole=True,
+    because_of=(
+        on_node(compat_library, explains=_installed_suffices),
+        on_node(version_differs, explains=_wanted_suffices),
+    ),
+    always=True,
+    stops="every",
+    why="torch finds no GPU: 'The NVIDIA driver on your system is too old'",
+    manual="install a newer driver branch, or a torch that is built for an older CUDA",
+    alone="Install a torch that is built for the CUDA of the installed driver.",
+)
+def too_old(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """The driver is older than the CUDA of an environment's torch asks for.
+
+    libcuda decides: NVIDIA's cuda-compat brings one of a newer driver.
+    """
+    cuda_library = state.driver.cuda
+    version = (cuda_library.version if cuda_library else "") or state.driver.library
+    by = ""
+    if cuda_library and version != state.driver.library:
+        by = f"; programs load {cuda_library.path}, and the driver is {state.driver.library}"
+    for prefix, environment in environments(state.nccl) if version else ():
+        cuda = environment.torch.cuda if environment.torch else None
+        first = floor(cuda) if cuda else None
+        if first is not None and branch(version or "") < first:
+            asked = wanted.driver.version if wanted.driver else None
+            suffices = not by and asked is not None and branch(asked) >= first
+            has = bool(by) and branch(state.driver.library or "0") >= first
+            yield Fault(
+                subject=subjects.DriverFor(prefix, suffices, has),
+                found=f"{version}",
+                wanted=f"branch {first} or newer, for CUDA {cuda}",
+                cause=f"'The NVIDIA driver on your system is too old': torch finds no GPU{by}",
+                fix="remove the folder of that libcuda from LD_LIBRARY_PATH or /etc/ld.so.conf.d"
+                if has
+                else f"install a driver of branch {first} or newer, or a torch for an older CUDA",
+            )
 
 
 class _Result(NamedTuple):
@@ -75,8 +133,8 @@ _HARM = "nvidia-smi works, and torch finds no GPU"
 _OF_LIBRARY = (803, 804)
 
 
-def _is_compat(about: subject.Subject) -> bool:
-    return isinstance(about, subject.CudaInit) and about.code in _OF_LIBRARY
+def _is_compat(about: Subject) -> bool:
+    return isinstance(about, subjects.CudaInit) and about.code in _OF_LIBRARY
 
 
 @rule(
@@ -87,16 +145,17 @@ def _is_compat(about: subject.Subject) -> bool:
         on_node(compat_library, explains=_is_compat),
     ),
     always=True,
-    why="nvidia-smi shows the GPUs, and no program can use them: torch.cuda.is_available() is "
-    "false.",
-    manual="The finding names the error of CUDA and its cause. A missing /dev/nvidia-uvm: install "
-    "nvidia-modprobe, and run nvidia-modprobe -u -c 0.",
+    stops="every",
+    why="nvidia-smi shows the GPUs, and no program can use them: torch.cuda.is_available() "
+    "is false",
+    manual="the finding names the error of CUDA and its cause; a missing /dev/nvidia-uvm: "
+    "install nvidia-modprobe, and run nvidia-modprobe -u -c 0",
     alone="Leave the node out of the job. A libcuda of another driver: remove its folder from "
     "LD_LIBRARY_PATH.",
 )
-def cuda_init(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+def cuda_init(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     """nvidia-smi lists the GPUs, and a program that uses CUDA fails: cuInit, or /dev/nvidia-uvm."""
-    cuda = found.cuda_init
+    cuda = state.cuda_init
     if cuda is None or cuda.works or cuda.untried or cuda.helped:
         return  # what is untried has its reason in the report's values
     if cuda.lacks:
@@ -114,18 +173,16 @@ def cuda_init(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             "on the rpm family"
             if not cuda.library or cuda.problem.startswith("cannot")
             else _LOGS,
-            fixable=False,
         )
         return
     result = _RESULTS.get(cuda.code, _OTHER)
     words = f" ({result.words})" if result.words else ""
     yield Fault(
-        subject=subject.CudaInit("CUDA", cuda.code),
-        found=f"cuInit of {library} returns {cuda.code}{words}{_versions(found, cuda)}",
+        subject=subjects.CudaInit("CUDA", cuda.code),
+        found=f"cuInit of {library} returns {cuda.code}{words}{_versions(state, cuda)}",
         wanted="cuInit returns 0",
         cause=f"{_HARM}: {result.cause}",
         fix=_access(cuda) or result.fix,
-        fixable=False,
     )
 
 
@@ -142,13 +199,12 @@ def _without_uvm(cuda: CudaInit) -> Fault:
         fix="install the package nvidia-modprobe; for now, as root: "
         + ("modprobe nvidia-uvm; " if is_module else "")
         + "nvidia-modprobe -u -c 0",
-        fixable=False,
     )
 
 
-def _versions(found: DriverState, cuda: CudaInit) -> str:
+def _versions(state: DriverState, cuda: CudaInit) -> str:
     """Return the versions of libcuda and of the loaded module, where they differ."""
-    library, loaded = found.cuda, found.loaded
+    library, loaded = state.cuda, state.loaded
     if library is None or loaded is None or library.version in ("", loaded.nvidia):
         return ""
     return f"; libcuda is {library.version}, the loaded module {loaded.nvidia}"

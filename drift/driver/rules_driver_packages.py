@@ -13,12 +13,12 @@ from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import DriverWanted, NodeWanted
 
 
-def _way(found: NodeState, wanted: DriverWanted) -> str:
+def _way(state: NodeState, wanted: DriverWanted) -> str:
     """The way to the driver's packages, by the deploy."""
     version = wanted.version
-    names = to_install(found, wanted)
+    names = to_install(state, wanted)
     way = f"install {', '.join(names)} {version}"
-    if brings_module(names) or not follows_dkms(found.driver):
+    if brings_module(names) or not follows_dkms(state.driver):
         return way
     way = f"{way}, and build the module by dkms"
     if is_full(version):
@@ -36,35 +36,35 @@ def _way(found: NodeState, wanted: DriverWanted) -> str:
     step="driver",
     always=True,
     key="driver.packages",
-    why="Without a driver no program can use the GPUs.",
-    manual="Install the driver packages of the wanted version with the package manager.",
+    stops="every",
+    why="without a driver no program can use the GPUs",
+    manual="install the driver packages of the wanted version with the package manager",
     repair="Installs the packages that the inventory names, builds the module with dkms, and "
     "loads it.",
     alone="Leave the node out of the job.",
 )
-def not_installed(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def not_installed(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """No NVIDIA driver is installed: neither a library, nor a module, nor its sources."""
-    state = found.driver
+    state = node.driver
     readable = None not in (state.library, state.dkms, state.loaded, state.kernels)
     if not readable or installed(state) is not None:
         return
     # If the inventory names none, a server with GPUs needs one; a container has its host's.
-    if wanted.driver is None and (not state.devices or _is_container(found)):
+    if wanted.driver is None and (not state.devices or _is_container(node)):
         return
-    first = hindrance(found, wanted)
+    first = hindrance(node, wanted)
     version = wanted.driver.version if wanted.driver else None
     yield Fault(
         subject="driver",
         found="none",
         wanted=version or "one for its GPUs",
-        cause="without a driver no program can use the GPUs",
-        fix=first or _way(found, wanted.driver or DriverWanted()),
+        fix=first or _way(node, wanted.driver or DriverWanted()),
         fixable=first is None,
     )
 
 
-def _is_container(found: NodeState) -> bool:
-    return found.shm.container is not None and found.shm.container.kind != "none"
+def _is_container(state: NodeState) -> bool:
+    return state.shm.container is not None and state.shm.container.kind != "none"
 
 
 @rule(
@@ -73,25 +73,23 @@ def _is_container(found: NodeState) -> bool:
     whole=True,
     step="driver",
     key="driver.packages and driver.version",
-    why="An installation was interrupted, or a part of the driver was removed: the parts "
-    "may not fit together.",
-    manual="Install the missing packages in the version of the others.",
+    why="an installation was cut off, or a part of the driver was removed: the remaining "
+    "parts may not fit together, and a program of the driver may be missing",
+    manual="install the missing packages in the version of the others",
     repair="Installs the missing driver packages.",
     alone="Leave the node out of the job.",
 )
-def package_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def package_missing(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """Some of the driver's packages that the inventory names are there, and others are not."""
-    lacking = half(found, wanted.driver) if wanted.driver else []
+    lacking = half(state, wanted.driver) if wanted.driver else []
     if wanted.driver is None or not lacking:
         return
-    there, first = found.driver.packages or {}, hindrance(found, wanted)
+    there, first = state.driver.packages or {}, hindrance(state, wanted)
     begun = [name for name in lacking if name in there]
     yield Fault(
         subject=SystemPackages(tuple(lacking)),
         found=f"installed by half: {', '.join(begun)}" if begun else "not installed",
         wanted=wanted.driver.version or "",
-        cause="an installation was cut off, or a part of the driver was removed: the "
-        "remaining parts may not fit together, and a program of the driver may be missing",
-        fix=first or _way(found, wanted.driver),
+        fix=first or _way(state, wanted.driver),
         fixable=first is None,
     )

@@ -1,120 +1,131 @@
-"""Driver rules about GPUs: the module is loaded, fits library and GPU, and stays where it is."""
+"""Driver rules about GPUs: of one known model, supported, as many as wanted, and free."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpu_node.drift.driver.boot import bootable
-from gpu_node.drift.driver.module import bars, hard_bars, removal, shown
-from gpu_node.drift.driver.rules import module_not_built, version_differs
 from gpu_node.drift.driver.rules_driver_packages import package_missing
-from gpu_node.drift.driver.rules_risks import nouveau, secure_boot
-from gpu_node.drift.driver.target import (
-    branch,
-    buildable,
-    builds,
-    floor,
-    is_built,
-    is_open,
-    models,
-    running,
-    source_of,
-    support,
-    target,
-)
-from gpu_node.drift.engine.rule import Fault, on_node, on_subject, rule
-from gpu_node.drift.engine.subject import DriverFor, Gpu, LoadedModule, Path, Subject
-from gpu_node.drift.nccl.libnccl import environments
-from gpu_node.drift.tables import is_model
-from gpu_node.drift.toolchain.rules_compat import compat_library
+from gpu_node.drift.driver.target import branch, is_open, model_of, models, support
+from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.engine.rule import Fault, on_node, rule
+from gpu_node.drift.engine.subject import Gpu, Subject, Thing
+from gpu_node.drift.host.machine import is_container
+from gpu_node.drift.tables import is_model, kinds
 from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.state import DriverState
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import DriverWanted, NodeWanted
 
+_MIXED = (
+    "a job waits for the slowest GPU, has the memory of the smallest one, and its settings fit one "
+    "model; a card for a display is no GPU to train on"
+)
 
-def _holders(found: DriverState) -> str:
-    """Return the jobs that prevent a reload of the module, as text; empty where there are none."""
-    return jobs(found.processes or (), "reload")
+
+def cards(state: DriverState) -> list[str]:
+    """Return each GPU's model by nvidia-smi, else by its PCI id; the id where no table has it."""
+    named = [gpu.name for gpu in state.smi.gpus] if state.smi else []
+    devices = state.devices or ()
+    if named and len(named) >= len(devices):
+        return named
+    return [model_of(device.id) or device.id for device in devices]
+
+
+def counted(names: list[str]) -> str:
+    """Return GPUs as text: 2 x Tesla V100-PCIE-32GB, 1 x PCI id 10de:2bb1."""
+    named = [re.sub(r"^0x(?=[0-9a-fA-F]{4}$)", "PCI id 10de:", name) for name in names]
+    return ", ".join(f"{named.count(each)} x {each}" for each in dict.fromkeys(named))
 
 
 @rule(
-    "driver.not-loaded",
-    "error",
-    step="driver",
-    because_of=(on_subject(module_not_built), on_subject(secure_boot), on_subject(nouveau)),
+    "driver.mixed-gpus",
+    ("warning", "error"),
+    whole=True,
+    between=True,
     always=True,
-    why="There are no GPUs until the module is loaded.",
-    manual="Run modprobe nvidia.",
-    repair="Loads the module. With --data reboot=true the node reboots where loading fails.",
-    alone="Leave the node out of the job.",
+    why=_MIXED,
+    manual="take the other cards out, or turn their slots off in the firmware",
+    alone="Set CUDA_VISIBLE_DEVICES to the GPUs of one model.",
 )
-def not_loaded(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """The running kernel has the module, and it is not loaded."""
-    version, kernel = target(found, wanted), running(found)
-    if version is None or kernel is None or found.loaded is None or found.loaded.nvidia:
-        return
-    if is_built(kernel, version) or source_of(found, version):
-        output = found.smi.output if found.smi else ""
-        hard = hard_bars(found)
-        causes = [f"{shown(bar)} prevents loading" for bar in bars(found)]
+def mixed_gpus(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
+    """The node's GPUs are of several models, or of one model with different memory."""
+    names = cards(state.driver)
+    if len(kinds(names)) > 1:
         yield Fault(
-            subject=LoadedModule("nvidia", kernel.name),
-            found=f"not loaded ({output})" if output else "not loaded",
-            wanted=f"{version} loaded",
-            cause="; ".join([*causes, "there are no GPUs until it is loaded"]),
-            fix=f"{'; '.join(map(removal, hard))}; then: modprobe nvidia"
-            if hard
-            else "modprobe nvidia"
-            if is_built(kernel, version)
-            else "modprobe nvidia, once it is built",
-            # An admin's line is meant: the deploy never works around it.
-            fixable=not hard and (is_built(kernel, version) or builds(found, wanted, version)),
+            subject="GPUs",
+            found=counted(names),
+            wanted="GPUs of one model",
+            cause="" if nodes.newcomer is None else f"{_MIXED}; it cannot be onboarded as it is",
+            severity=None if nodes.newcomer is None else "error",
+        )
+    elif len(set(names)) > 1:
+        yield Fault(
+            subject="GPUs",
+            found=counted(names),
+            wanted="GPUs that are alike",
+            cause="they are of one model but differ: the smallest and slowest limits a job",
+            fix="make them alike, or continue as they are",
         )
 
 
 @rule(
-    "driver.library-mismatch",
+    "driver.no-gpu",
     "error",
-    step="driver",
-    always=True,
-    why="CUDA programs end with 'Driver/library version mismatch'.",
-    manual="End all GPU processes, then load the module again (modprobe -r, modprobe nvidia), "
-    "or reboot.",
-    repair="Unloads and loads the module while no process uses the GPUs. With --data "
-    "reboot=true the node reboots where that fails.",
-    alone="Leave the node out of the job.",
+    newcomers=True,
+    stops="every",
+    why="a server without a GPU trains nothing, and neither the PCI bus nor a driver shows one",
+    manual="look with lspci -d 10de:; a card that is plugged in may need power, or the firmware",
 )
-def library_mismatch(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """The loaded module is not of the version of the user-space library."""
-    if not found.loaded or not found.loaded.nvidia or not found.library:
-        return
-    loaded, library, kernel = found.loaded.nvidia, found.library, running(found)
-    if loaded == library:
-        return
-    has_source = buildable(found, library) is not None
-    ready = kernel is not None and is_built(kernel, library)
-    holders = _holders(found)
-    is_there = ready or (has_source and kernel is not None)
-    curable = target(found, wanted) == library and is_there and not hard_bars(found)
-    if hard_bars(found):
-        lines = ", ".join(map(shown, hard_bars(found)))
-        fix = f"{lines} prevents loading the module: remove it first, then load the module again"
-    elif curable:
-        fix = "load the module again; no reboot is needed"
-        if holders:
-            fix = f"end {holders}, then load the module again; the deploy does neither during a job"
-    else:
-        fix = f"install the driver's dkms package of {library}, or restore the library of {loaded}"
-    yield Fault(
-        subject=LoadedModule("nvidia", kernel.name if kernel else ""),
-        found=f"module {loaded}, library {library}",
-        wanted=library,
-        cause="'Failed to initialize NVML: Driver/library version mismatch': the packages "
-        "were updated while the old module stayed loaded",
-        fix=fix,
-        fixable=curable,
-    )
+def no_gpu(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """Neither the PCI bus nor a driver shows an NVIDIA GPU."""
+    if state.devices is not None and not cards(state):
+        yield Fault(
+            subject="GPUs",
+            found="none",
+            wanted="NVIDIA GPUs",
+        )
+
+
+@rule(
+    "driver.unknown-gpu",
+    ("error", "warning"),
+    whole=True,
+    between=True,
+    newcomers=True,
+    why="no table has this model: which driver, CUDA and precision it takes is not judged",
+    manual="name the group of the server: --group",
+)
+def unknown_gpu(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
+    """A GPU is of a model that no table has."""
+    names = cards(state.driver)
+    if len(kinds(names)) == 1 and not all(map(support, names)):
+        is_named = nodes.newcomer is not None and nodes.newcomer.group is not None
+        yield Fault(
+            subject="GPUs",
+            found=counted(names),
+            wanted="a model that gpu-node knows",
+            severity="warning" if is_named else None,
+        )
+
+
+@rule(
+    "driver.in-use",
+    "warning",
+    newcomers=True,
+    why="while a process uses the GPUs, the deploy refuses the steps that would hurt it",
+    manual="let the processes end before the deploy",
+)
+def in_use(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """A process uses the GPUs of a server that is to become a node."""
+    shown = jobs(state.processes or (), "libraries")
+    if shown:
+        yield Fault(
+            subject="GPU processes",
+            found=shown,
+            wanted="none",
+        )
 
 
 @rule(
@@ -122,15 +133,16 @@ def library_mismatch(found: DriverState, wanted: DriverWanted) -> Iterator[Fault
     ("error", "warning"),
     whole=True,
     always=True,
-    why="The driver ignores a GPU that it does not support, and programs do not find it.",
-    manual="Install a driver branch, and the kind of module (open or proprietary), that "
-    "supports the GPU.",
+    stops="every",
+    why="the driver ignores a GPU that it does not support, and programs do not find it",
+    manual="install a driver branch, and the kind of module (open or proprietary), that "
+    "supports the GPU",
     alone="Leave the node out of the job.",
 )
-def unsupported_gpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def unsupported_gpu(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The driver that is wanted, or installed, does not drive one of the node's GPUs."""
     driver = wanted.driver or DriverWanted()
-    yield from unsupported(found.driver, models(found, wanted), driver)
+    yield from unsupported(state.driver, models(state, wanted), driver)
 
 
 def unsupported(state: DriverState, gpus: tuple[str, ...], wanted: DriverWanted) -> Iterator[Fault]:
@@ -151,7 +163,6 @@ def unsupported(state: DriverState, gpus: tuple[str, ...], wanted: DriverWanted)
                     fix=f"driver: {{version: {limits.last}}}"
                     if how == "wanted"
                     else f"install a driver of branch {limits.last}, and hold it there",
-                    fixable=False,
                 )
             elif version and branch(version) < limits.first:
                 yield Fault(
@@ -160,17 +171,16 @@ def unsupported(state: DriverState, gpus: tuple[str, ...], wanted: DriverWanted)
                     wanted=f"branch {limits.first} or newer",
                     cause="it is older than the first CUDA that supports this GPU",
                     fix=f"a driver of branch {limits.first} or newer",
-                    fixable=False,
                     severity="warning",
                 )
         yield from _of_the_other_kind(state, gpu, limits.open)
 
 
-def _of_the_other_kind(found: DriverState, gpu: str, allowed: str) -> Iterator[Fault]:
+def _of_the_other_kind(state: DriverState, gpu: str, allowed: str) -> Iterator[Fault]:
     """Yield a fault where the module is the open one and may not be, or must be and is not."""
-    kinds = {is_open(each.module) for each in bootable(found) if each.module}
-    if found.loaded and found.loaded.nvidia:
-        kinds.add(found.loaded.is_open)
+    kinds = {is_open(each.module) for each in bootable(state) if each.module}
+    if state.loaded and state.loaded.nvidia:
+        kinds.add(state.loaded.is_open)
     for kind in sorted(kinds):
         if (kind and allowed == "no") or (not kind and allowed == "only"):
             has, needs = ("open", "proprietary") if kind else ("proprietary", "open")
@@ -183,69 +193,83 @@ def _of_the_other_kind(found: DriverState, gpu: str, allowed: str) -> Iterator[F
                 else "only the open module supports this GPU",
                 fix=f"install the driver's {needs} packages: a meta package may have changed the "
                 "kind",
-                fixable=False,
             )
 
 
 @rule(
     "driver.smi-fails",
-    "error",
+    ("error", "warning"),
+    whole=True,
     because_of=(on_node(package_missing), on_node(unsupported_gpu)),
     always=True,
-    why="No GPU answers: one may have fallen off the bus, or the driver does not support it.",
-    manual="Look for NVRM and Xid in dmesg. A GPU that is off the bus needs a power cycle.",
+    stops="every",
+    why="the module is there, and no GPU answers: one may have fallen off the bus, or the "
+    "driver does not support it",
+    manual="look for NVRM and Xid in dmesg; a GPU that is off the bus needs a power cycle",
     alone="Leave the node out of the job.",
 )
-def smi_fails(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """nvidia-smi fails although the module is loaded and fits the library."""
-    if found.smi is None or found.loaded is None or not found.loaded.nvidia:
+def smi_fails(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """nvidia-smi shows no GPU, or not all, although the module is loaded and fits the library."""
+    state = node.driver
+    if state.smi is None or state.loaded is None or not state.loaded.nvidia:
         return
-    if found.smi.skipped:
+    if state.smi.skipped:
         return  # the module was loaded only after that
-    if found.smi.gpus or found.loaded.nvidia != found.library:
+    # A container may have been given some of the GPUs, and vfio-pci has those of a virtual machine.
+    own = [device for device in state.devices or () if device.driver in ("nvidia", "")]
+    if 0 < len(state.smi.gpus) < len(own) and not is_container(node):
+        yield Fault(
+            subject="nvidia-smi",
+            found=f"{len(state.smi.gpus)} of {len(own)} GPUs answer",
+            wanted="each GPU of the PCI bus",
+            cause=state.smi.output or "one may have fallen off the bus",
+            fix="look for NVRM and Xid in dmesg; a GPU that is off the bus needs a power cycle",
+            fixable=False,
+            severity="warning",
+        )
+    if state.smi.gpus or state.loaded.nvidia != state.library:
         return  # the mismatch has a rule of its own
     yield Fault(
         subject="nvidia-smi",
         found="not installed"
-        if found.smi.code is None
-        else f"{found.smi.output or 'no GPU'} (exit {found.smi.code})",
+        if state.smi.code is None
+        else f"{state.smi.output or 'no GPU'} (exit {state.smi.code})",
         wanted="the GPUs",
-        cause="the module is there, and no GPU answers: one may have fallen off the bus, or the "
-        "driver does not support it",
-        fix="look for NVRM and Xid in dmesg; a GPU that is off the bus needs a power cycle"
-        if found.smi.code is not None
+        fix=""
+        if state.smi.code is not None
         else "install the driver's package that has it: nvidia-utils-BRANCH on Ubuntu, nvidia-smi "
         "on Debian, nvidia-driver-cuda on the rpm family; and name it in driver: {packages: ...}",
-        fixable=False,
     )
+
+
+def _is_count(about: Subject) -> bool:
+    return about == Thing("count")
 
 
 @rule(
     "driver.gpu-differs",
     "error",
     whole=True,
-    because_of=(on_node(unsupported_gpu),),
+    because_of=(on_node(unsupported_gpu), on_node(smi_fails, explains=_is_count)),
     key="gpu.model",
-    why="A launcher starts one rank for each GPU that it expects, and settings are chosen "
-    "by GPU model.",
-    manual="Look for a lost GPU (dmesg: Xid 79; lspci -d 10de:), or correct gpu in the inventory.",
+    stops="every",
+    why="a launcher starts one rank for each GPU that it expects, and settings are chosen by "
+    "GPU model",
+    manual="look for a GPU that fell off the bus (dmesg: Xid 79, lspci -d 10de:), or correct gpu, "
+    "or the node's group, in the inventory",
 )
-def gpu_differs(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def gpu_differs(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The node has other GPUs than the inventory says."""
-    state = found.driver
+    state = node.driver
     if wanted.gpu is None or state.devices is None or state.smi is None:
         return
     count = len(state.smi.gpus) or len(state.devices)
-    names = models(found, wanted)
+    names = models(node, wanted)
     if count != wanted.gpu.count:
         yield Fault(
             subject="count",
             found=str(count),
             wanted=str(wanted.gpu.count),
-            cause="a launcher starts one rank for each GPU that it expects",
-            fix="look for a GPU that fell off the bus (dmesg: Xid 79, lspci -d 10de:), or correct "
-            "gpu.count in the inventory",
-            fixable=False,
         )
     wrong = [name for name in names if not is_model(name, wanted.gpu.model)]
     if wrong and count:
@@ -253,123 +277,4 @@ def gpu_differs(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             subject="model",
             found=", ".join(wrong),
             wanted=wanted.gpu.model,
-            cause="settings are chosen by GPU model",
-            fix="correct gpu.model, or the node's group, in the inventory",
-            fixable=False,
-        )
-
-
-def _wanted_suffices(driver: Subject) -> bool:
-    """Whether the driver that the inventory wants is new enough for the environment."""
-    return isinstance(driver, DriverFor) and driver.wanted_suffices
-
-
-def _installed_suffices(driver: Subject) -> bool:
-    """Whether programs load another libcuda than the driver's, which is new enough."""
-    return isinstance(driver, DriverFor) and driver.installed_suffices
-
-
-@rule(
-    "driver.too-old",
-    "error",
-    whole=True,
-    because_of=(
-        on_node(compat_library, explains=_installed_suffices),
-        on_node(version_differs, explains=_wanted_suffices),
-    ),
-    always=True,
-    why="torch finds no GPU: 'The NVIDIA driver on your system is too old'.",
-    manual="Install a newer driver branch, or a torch that is built for an older CUDA.",
-    alone="Install a torch that is built for the CUDA of the installed driver.",
-)
-def too_old(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The driver is older than the CUDA of an environment's torch asks for.
-
-    libcuda decides: NVIDIA's cuda-compat brings one of a newer driver.
-    """
-    cuda_library = found.driver.cuda
-    version = (cuda_library.version if cuda_library else "") or found.driver.library
-    by = ""
-    if cuda_library and version != found.driver.library:
-        by = f"; programs load {cuda_library.path}, and the driver is {found.driver.library}"
-    for prefix, environment in environments(found.nccl) if version else ():
-        cuda = environment.torch.cuda if environment.torch else None
-        first = floor(cuda) if cuda else None
-        if first is not None and branch(version or "") < first:
-            asked = wanted.driver.version if wanted.driver else None
-            suffices = not by and asked is not None and branch(asked) >= first
-            has = bool(by) and branch(found.driver.library or "0") >= first
-            yield Fault(
-                subject=DriverFor(prefix, suffices, has),
-                found=f"{version}",
-                wanted=f"branch {first} or newer, for CUDA {cuda}",
-                cause=f"'The NVIDIA driver on your system is too old': torch finds no GPU{by}",
-                fix="remove the folder of that libcuda from LD_LIBRARY_PATH or /etc/ld.so.conf.d"
-                if has
-                else f"install a driver of branch {first} or newer, or a torch for an older CUDA",
-                fixable=False,
-            )
-
-
-@rule(
-    "driver.persistence",
-    "warning",
-    step="driver",
-    key="driver.persistence",
-    why="The driver releases idle GPUs: each first call takes seconds, and settings of the "
-    "GPU are lost.",
-    manual="Run nvidia-smi -pm 1, and systemctl --no-reload enable nvidia-persistenced.",
-    repair="Enables nvidia-persistenced, or a unit gpu-node-persistence.service, and turns the"
-    " mode on.",
-    alone="Keep the GPUs open: run nvidia-smi -l 60 >/dev/null in the background.",
-)
-def persistence(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """Persistence mode is off on a GPU, or will be after the next boot."""
-    gpus = found.smi.gpus if found.smi else ()
-    off = [gpu.uuid for gpu in gpus if gpu.persistence is False]
-    is_on = bool(gpus) and all(gpu.persistence for gpu in gpus)
-    if wanted.persistence and is_on and found.loaded and found.loaded.keeps_persistence is False:
-        yield Fault(
-            subject="persistence mode",
-            found="on until the next boot",
-            wanted="on",
-            cause="no enabled unit, udev rule or start script turns it on: NVIDIA's installer "
-            "installs none",
-            fix="enable a unit that turns it on: gpu-node-persistence.service",
-        )
-    if wanted.persistence and off:
-        yield Fault(
-            subject="persistence mode",
-            found=f"off on {len(off)} of {len(gpus)}",
-            wanted="on",
-            cause="the driver releases idle GPUs: each first call takes seconds, "
-            "and settings (ECC, clocks, power) are lost",
-            # A reload of systemd takes the GPUs from running containers.
-            fix="nvidia-smi -pm 1, and: systemctl --no-reload enable nvidia-persistenced",
-        )
-
-
-@rule(
-    "driver.unit-waits",
-    "info",
-    key="driver.persistence",
-    why="The unit takes effect only at the next boot. A reload of systemd can take the GPUs from "
-    "running containers, so the deploy does not run one.",
-    manual="Nothing is required. To reload now, run the deploy with --data allow_disruption=true "
-    "while no container needs GPUs.",
-)
-def unit_waits(found: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """The deploy wrote a systemd unit, and systemd has not loaded it yet."""
-    if not wanted.persistence:
-        return
-    for file in found.waiting or ():
-        yield Fault(
-            subject=Path(file),
-            found="newer than what systemd has read",
-            wanted="in effect from the next boot on",
-            cause="a reload of systemd takes the GPUs from running containers ('Failed to "
-            "initialize NVML: Unknown Error'): the deploy does not reload while one has GPUs",
-            fix="nothing to do: the next boot reads it; to reload now, while no "
-            "container needs GPUs, run the deploy with --data allow_disruption=true",
-            fixable=False,
         )

@@ -9,7 +9,8 @@ from gpu_node.drift.driver import (
     rules_cuda,
     rules_driver_packages,
     rules_gpus,
-    rules_upgrade,
+    rules_module,
+    rules_updates,
 )
 from gpu_node.drift.driver.boot import next_boot as booted_next
 from gpu_node.drift.driver.boot import short
@@ -47,37 +48,37 @@ def next_boot(node: NodeState) -> str | None:
 def gpus(node: NodeState) -> str | None:
     if node.driver.smi is None:
         return None
-    found = [_MAKE.sub("", gpu.name) for gpu in node.driver.smi.gpus]
-    return ", ".join(f"{found.count(name)} x {name}" for name in dict.fromkeys(found)) or "none"
+    names = [_MAKE.sub("", gpu.name) for gpu in node.driver.smi.gpus]
+    return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)) or "none"
 
 
 def cuda(node: NodeState) -> str | None:
     """How cuInit ended, or why it was not called."""
-    found = node.driver.cuda_init
-    if found is None:
+    cuda_init = node.driver.cuda_init
+    if cuda_init is None:
         return None
-    if found.works:
+    if cuda_init.works:
         return "works"
-    if found.untried:
-        return f"not tried: {found.untried}"
-    if found.helped:
+    if cuda_init.untried:
+        return f"not tried: {cuda_init.untried}"
+    if cuda_init.helped:
         return "not tried: it would load nvidia_uvm"
-    if found.lacks:
+    if cuda_init.lacks:
         return "no nvidia_uvm"
-    return found.problem if found.code is None else f"error {found.code}"
+    return cuda_init.problem if cuda_init.code is None else f"error {cuda_init.code}"
 
 
 def upgrade(node: NodeState) -> str | None:
     """The version of the driver's package that the next upgrade installs."""
-    found = node.driver.upgrade
-    if found is None:
+    offer = node.driver.upgrade
+    if offer is None:
         return None
-    if not found.package:
+    if not offer.package:
         return "not a package"
-    if found.unknown:
-        return f"unknown: {found.unknown}"
-    waits = found.candidate if rules_upgrade.replaces(found) else "none"
-    return f"{waits} (held)" if found.held and waits != "none" else waits
+    if offer.unknown:
+        return f"unknown: {offer.unknown}"
+    waits = offer.candidate if rules_updates.replaces(offer) else "none"
+    return f"{waits} (held)" if offer.held and waits != "none" else waits
 
 
 FACTS = (
@@ -88,8 +89,8 @@ FACTS = (
             rules_driver_packages.not_installed,
             rules_driver_packages.package_missing,
             rules.version_differs,
-            rules_gpus.not_loaded,
-            rules_gpus.library_mismatch,
+            rules_module.not_loaded,
+            rules_module.library_mismatch,
         ),
         version,
         differs,
@@ -102,11 +103,11 @@ FACTS = (
         (
             rules_gpus.gpu_differs,
             rules_gpus.smi_fails,
-            rules_gpus.not_loaded,
-            rules_gpus.library_mismatch,
+            rules_module.not_loaded,
+            rules_module.library_mismatch,
         ),
         gpus,
     ),
     Fact("driver.cuda", "per-host", (rules_cuda.cuda_init,), cuda),
-    Fact("driver.upgrade", "per-host", (rules_upgrade.upgrade_waiting,), upgrade),
+    Fact("driver.upgrade", "per-host", (rules_updates.upgrade_waiting,), upgrade),
 )

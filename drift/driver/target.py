@@ -64,17 +64,17 @@ def model_of(device_id: str) -> str | None:
     return models_by_id().get(device_id.lower())
 
 
-def models(found: NodeState, wanted: NodeWanted) -> tuple[str, ...]:
+def models(state: NodeState, wanted: NodeWanted) -> tuple[str, ...]:
     """Return the node's GPU models, each once.
 
     By nvidia-smi, else by the driver's /proc, else by the PCI bus, which needs no driver, else by
     the inventory.
     """
-    smi = found.driver.smi.gpus if found.driver.smi else ()
-    by_bus = [model_of(device.id) for device in found.driver.devices or ()]
+    smi = state.driver.smi.gpus if state.driver.smi else ()
+    by_bus = [model_of(device.id) for device in state.driver.devices or ()]
     named = (
         [gpu.name for gpu in smi]
-        or list(found.nccl.gpus or ())
+        or list(state.nccl.gpus or ())
         or [each for each in by_bus if each]
     )
     return tuple(dict.fromkeys(named)) or ((wanted.gpu.model,) if wanted.gpu else ())
@@ -90,26 +90,26 @@ def is_version(version: str, wanted: str) -> bool:
     return version == wanted or version.startswith(f"{wanted}.")
 
 
-def source_of(found: DriverState, version: str) -> Source | None:
+def source_of(state: DriverState, version: str) -> Source | None:
     """Return the sources of a version that dkms can build, where they are there."""
-    sources = found.dkms.sources if found.dkms else ()
-    return next((each for each in sources if each.version == version), None)
+    sources = state.dkms.sources if state.dkms else ()
+    return next((source for source in sources if source.version == version), None)
 
 
-def buildable(found: DriverState, version: str) -> Source | None:
+def buildable(state: DriverState, version: str) -> Source | None:
     """Return the sources that dkms is to build a version from; None where it is not to.
 
     It is not where the module has another origin, or where Secure Boot would not load it.
     """
-    if not follows_dkms(found) or unsigned(found):
+    if not follows_dkms(state) or unsigned(state):
         return None
-    return source_of(found, version)
+    return source_of(state, version)
 
 
-def newest_with_module(found: DriverState, version: str) -> Kernel | None:
+def newest_with_module(state: DriverState, version: str) -> Kernel | None:
     """Return the newest kernel that can boot and would load the module of that version."""
-    stale = found.stale_images or {}
-    fit = [each for each in bootable(found) if each.image and is_built(each, version)]
+    stale = state.stale_images or {}
+    fit = [each for each in bootable(state) if each.image and is_built(each, version)]
     return max(
         (each for each in fit if not stale.get(each.name)),
         key=lambda each: version_order(each.name),
@@ -117,40 +117,42 @@ def newest_with_module(found: DriverState, version: str) -> Kernel | None:
     )
 
 
-def kernel_to_hold(found: DriverState, wanted: DriverWanted, version: str) -> Kernel | None:
+def kernel_to_hold(state: DriverState, wanted: DriverWanted, version: str) -> Kernel | None:
     """Return the kernel that is to boot by default, and no other is built for; None: no hold."""
-    return newest_with_module(found, version) if wanted.hold_kernel else None
+    return newest_with_module(state, version) if wanted.hold_kernel else None
 
 
-def builds(found: DriverState, wanted: DriverWanted, version: str) -> bool:
+def builds(state: DriverState, wanted: DriverWanted, version: str) -> bool:
     """Whether the deploy builds the module for kernels that have none."""
-    return buildable(found, version) is not None and kernel_to_hold(found, wanted, version) is None
+    return buildable(state, version) is not None and kernel_to_hold(state, wanted, version) is None
 
 
-def installed(found: DriverState) -> str | None:
+def installed(state: DriverState) -> str | None:
     """Return the version of the driver that is there; None: there is none, or not readable.
 
     The library of user space decides: any other module fails with it. Where there is none, the
     newest source, else what is loaded.
     """
-    return _installed(found, None)
+    return _installed(state, None)
 
 
-def target(found: DriverState, wanted: DriverWanted) -> str | None:
+def target(state: DriverState, wanted: DriverWanted) -> str | None:
     """Return the version that each kernel's module must have.
 
     None where there is no driver, or one that the inventory does not want: nothing is built for it.
     """
-    version = _installed(found, wanted.version)
+    version = _installed(state, wanted.version)
     return version if version and _is_allowed(version, wanted.version) else None
 
 
-def _installed(found: DriverState, wanted: str | None) -> str | None:
-    if found.library is None or found.dkms is None or found.loaded is None:
+def _installed(state: DriverState, wanted: str | None) -> str | None:
+    if state.library is None or state.dkms is None or state.loaded is None:
         return None
-    sources = [each.version for each in found.dkms.sources if _is_allowed(each.version, wanted)]
+    sources = [
+        source.version for source in state.dkms.sources if _is_allowed(source.version, wanted)
+    ]
     newest = max(sources, key=version_order, default="")
-    return found.library or newest or found.loaded.nvidia or None
+    return state.library or newest or state.loaded.nvidia or None
 
 
 def _is_allowed(version: str, wanted: str | None) -> bool:
@@ -162,16 +164,16 @@ def is_built(kernel: Kernel, version: str) -> bool:
     return kernel.module is not None and kernel.module.version == version
 
 
-def survives_boot(found: DriverState, version: str) -> bool:
+def survives_boot(state: DriverState, version: str) -> bool:
     """Whether what boots next has its module, or can have it before that, and will load it."""
-    if bars(found):
+    if bars(state):
         return False
-    chosen = next_boot(found).kernel
-    kernels = [each for each in bootable(found) if chosen in (None, each.name)]
-    if any((found.stale_images or {}).get(each.name) for each in kernels):
+    chosen = next_boot(state).kernel
+    kernels = [each for each in bootable(state) if chosen in (None, each.name)]
+    if any((state.stale_images or {}).get(kernel.name) for kernel in kernels):
         return False
-    has_source = buildable(found, version) is not None
-    return bool(kernels) and all(has_source or is_built(each, version) for each in kernels)
+    has_source = buildable(state, version) is not None
+    return bool(kernels) and all(has_source or is_built(kernel, version) for kernel in kernels)
 
 
 def is_open(module: Module) -> bool:
@@ -179,12 +181,12 @@ def is_open(module: Module) -> bool:
     return "MIT" in module.license or "GPL" in module.license
 
 
-def kernel_of(found: DriverState, name: str) -> Kernel | None:
+def kernel_of(state: DriverState, name: str) -> Kernel | None:
     """Return the kernel of that name, where its modules are installed."""
-    installed = found.kernels.installed if found.kernels else ()
+    installed = state.kernels.installed if state.kernels else ()
     return next((each for each in installed if each.name == name), None)
 
 
-def running(found: DriverState) -> Kernel | None:
+def running(state: DriverState) -> Kernel | None:
     """Return the kernel that runs, where its modules are still installed."""
-    return kernel_of(found, found.kernels.running) if found.kernels else None
+    return kernel_of(state, state.kernels.running) if state.kernels else None

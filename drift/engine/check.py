@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from gpu_node.drift.engine.causes import with_roots
+from gpu_node.drift.engine.areas import hooks, hooks_of
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.guard import (
+from gpu_node.drift.engine.judgement import (
     Judged,
     Judgement,
     attempt,
@@ -17,37 +17,33 @@ from gpu_node.drift.engine.guard import (
     shown,
     unread,
 )
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.engine.roots import with_roots
 from gpu_node.drift.engine.rule import is_named, is_on
 from gpu_node.drift.engine.subject import RootOnly
-from gpu_node.drift.env.training_user import is_explained
-from gpu_node.drift.ssh.sudo import advice_on
 from gpu_node.facts.node import ROOT_SECTIONS, NodeState, UnreadSection
 from gpu_node.inventories.schema import NodeWanted
 
-# What only rules read that need the key of their area; every other fact is judged in any case.
-_ONLY_NAMED = ("ssh.", "workspace.", "limits.files", "limits.pam")
 
-
-def check(found: NodeState, wanted: NodeWanted, among: Among | None = None) -> list[Finding]:
+def check(state: NodeState, wanted: NodeWanted, nodes: Nodes | None = None) -> list[Finding]:
     """Return all findings about one node; what needs a wanted value is judged where it is set.
 
-    `among` says who its peers are and what was found on them; without it, it has none.
+    `nodes` has its peers and their states; without it, it has none.
     """
-    around = among or Among()
-    return judge({around.name: Judged(found, wanted, around)}).findings[around.name]
+    nodes = nodes or Nodes()
+    return judge({nodes.name: Judged(state, wanted, nodes)}).findings[nodes.name]
 
 
 def judge(nodes: Mapping[str, Judged]) -> Judgement:
     """Return all findings about each of some nodes that are judged among each other.
 
-    Whatever one of them answers, the others are judged: see `drift.engine.guard`.
+    Whatever one of them answers, the others are judged: see `drift.engine.judgement`.
     """
     by_rule = by_rules(nodes)
     unread = {
         name: [
             each
-            for each in (*_unreadable(node.found, node.wanted), *shown(node.found))
+            for each in (*_unreadable(node.state, node.wanted), *shown(node.state))
             if is_on(each.rule, node.wanted)
         ]
         for name, node in nodes.items()
@@ -61,17 +57,18 @@ def judge(nodes: Mapping[str, Judged]) -> Judgement:
     )
 
 
-def _unreadable(found: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
+def _unreadable(state: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
     """Yield a finding for each fact that could not be read: unknown is never equal."""
-    for each in found.unreadable:
-        if not _is_needed(each, wanted) or is_explained(each, found):
-            continue
-        yield attempt(partial(_unread, each, found), each.area, each.section)
+    for each in state.unreadable:
+        is_explained = any(area.explains(each, state) for area in hooks().values())
+        if not is_explained and _is_needed(each, wanted):
+            yield attempt(partial(_unread, each, state), each.area, each.section)
 
 
-def _unread(section: UnreadSection, found: NodeState) -> Finding:
+def _unread(section: UnreadSection, state: NodeState) -> Finding:
     known = unread(section.area, section.section, section.reason)
-    advice = advice_on(section, found)
+    advised = (area.advises(section, state) for area in hooks().values())
+    advice = next((each for each in advised if each), None)
     cause, fix = advice or (
         "what cannot be read cannot be compared, and never counts as correct",
         known.fix,
@@ -83,4 +80,6 @@ def _unread(section: UnreadSection, found: NodeState) -> Finding:
 
 
 def _is_needed(unread: UnreadSection, wanted: NodeWanted) -> bool:
-    return is_named(unread.area, wanted) or not unread.section.startswith(_ONLY_NAMED)
+    return is_named(unread.area, wanted) or not unread.section.startswith(
+        hooks_of(unread.area).only_named
+    )

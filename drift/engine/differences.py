@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gpu_node.drift.engine.fact import Class, Fact, marks_of
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.neighbours import Unlike
+from gpu_node.drift.engine.nodes import Unlike
 from gpu_node.drift.engine.rule import is_on
 from gpu_node.drift.engine.shown_facts import FACTS, facts_of
 from gpu_node.facts.node import NodeState
@@ -45,14 +45,14 @@ class Difference(BaseModel):
 class Compared:
     """A node that is compared with others: its state, its wanted state, and its own findings."""
 
-    found: NodeState
+    state: NodeState
     wanted: NodeWanted
     findings: Sequence[Finding] = ()
 
     @cached_property
     def marks(self) -> frozenset[str]:
         """What its findings mark, but for those of severity info (`marks_of`)."""
-        return marks_of(each for each in self.findings if each.severity != "info")
+        return marks_of(finding for finding in self.findings if finding.severity != "info")
 
     @property
     def model(self) -> str:
@@ -72,7 +72,7 @@ def differences(
 
     A node whose inventory (`wanted`) turns the comparison off is left out of it.
     """
-    found = []
+    differing = []
     expected = wanted or {}
     for fact in (*FACTS, *facts_of(nodes.values())):
         read = {
@@ -83,8 +83,8 @@ def differences(
         if len(read) > 1 and (None in read.values() or len(set(read.values())) > 1):
             values = {name: UNREADABLE if value is None else value for name, value in read.items()}
             data = {"fact": fact.name, "class": fact.comparison, "values": values}
-            found.append(Difference.model_validate({**data, "drift": fact.name in drifting}))
-    return found
+            differing.append(Difference.model_validate({**data, "drift": fact.name in drifting}))
+    return differing
 
 
 def _is_on(fact: Fact, wanted: NodeWanted | None) -> bool:
@@ -98,22 +98,22 @@ def unlikes(nodes: Mapping[str, Compared]) -> Unlikes:
     fact that every inventory entry manages: a value that is right by its own entry is no drift,
     even where it is higher than on another node.
     """
-    found: dict[str, list[Unlike]] = {name: [] for name in nodes}
-    for fact in (*FACTS, *facts_of(node.found for node in nodes.values())):
+    by_node: dict[str, list[Unlike]] = {name: [] for name in nodes}
+    for fact in (*FACTS, *facts_of(node.state for node in nodes.values())):
         if fact.comparison == "per-host":
             continue
         for compared, group in _groups(fact, nodes):
-            for name, unlike in _unlike(fact, nodes, group, compared, found).items():
-                found[name].append(unlike)
-    return {name: tuple(each) for name, each in found.items()}
+            for name, unlike in _unlike(fact, nodes, group, compared, by_node).items():
+                by_node[name].append(unlike)
+    return {name: tuple(each) for name, each in by_node.items()}
 
 
-def drifting(found: Unlikes) -> frozenset[str]:
+def drifting(by_node: Unlikes) -> frozenset[str]:
     """Return the facts of which a rule between nodes has a finding.
 
     A difference of torch is one of the NCCL that it brings: one finding is about both.
     """
-    unlike = {each.fact for several in found.values() for each in several}
+    unlike = {each.fact for several in by_node.values() for each in several}
     return frozenset(unlike | {fact.name for fact in FACTS if fact.follows in unlike})
 
 
@@ -121,7 +121,7 @@ def _groups(fact: Fact, nodes: Mapping[str, Compared]) -> Iterator[tuple[str, li
     """Yield the nodes that must agree on a fact, grouped, with words for each group."""
     groups: dict[str, list[str]] = defaultdict(list)
     for name, node in nodes.items():
-        if fact.is_compared(node.found) and _is_on(fact, node.wanted):
+        if fact.is_compared(node.state) and _is_on(fact, node.wanted):
             groups[node.model if fact.comparison == "per-model" else ""].append(name)
     for model, group in groups.items():
         if model:
@@ -143,7 +143,7 @@ def _unlike(
 ) -> dict[str, Unlike]:
     """Return what differs on which nodes of a group that must agree."""
     members = list(group)
-    read = {name: fact.value(nodes[name].found) for name in members}
+    read = {name: fact.value(nodes[name].state) for name in members}
     if None not in read.values() and len(set(read.values())) == 1:
         return {}
     read = {
@@ -177,7 +177,8 @@ def _is_explained(fact: Fact, node: Compared, before: Iterable[Unlike], value: s
     """Whether another finding about the node says why it has this value, or none."""
     if fact.follows and any(each.fact == fact.follows for each in before):
         return True
-    unread = (f"{fact.area}.unreadable", "nccl.environment-missing")
     explained_by = (rule.id for rule in fact.explained_by)
-    explaining = {*fact.marks, *explained_by, *(unread if value is None else ())}
-    return not node.marks.isdisjoint(explaining) or fact.is_unmet(node.found, node.wanted)
+    explaining = {*fact.marks, *explained_by}
+    if value is None:
+        explaining.add(f"{fact.area}.unreadable")
+    return not node.marks.isdisjoint(explaining) or fact.is_unmet(node.state, node.wanted)

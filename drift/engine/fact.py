@@ -114,8 +114,8 @@ class Fact:
 def marks_of(findings: Iterable[Finding]) -> frozenset[str]:
     """Return what findings mark: each one's rule, alone and with its subject."""
     marks: set[str] = set()
-    for each in findings:
+    for finding in findings:
         # The subject of a package is "pyarrow in /opt/conda": the mark is for all environments.
-        package = each.subject.partition(" in ")[0]
-        marks |= {each.rule, f"{each.rule}:{each.subject}", f"{each.rule}:{package}"}
+        package = finding.subject.partition(" in ")[0]
+        marks |= {finding.rule, f"{finding.rule}:{finding.subject}", f"{finding.rule}:{package}"}
     return frozenset(marks)

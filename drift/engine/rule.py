@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Literal, get_args
 
+from gpu_node.drift.engine.areas import hooks, hooks_of
 from gpu_node.drift.engine.finding import Finding, Severity
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.subject import Subject, Thing
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import Switch
@@ -18,20 +19,25 @@ from gpu_node.inventories.wanted import NodeWanted, unset
 
 @dataclass(frozen=True)
 class Fault:
-    """What a check yields; the rule's id, severity and step are added by the rule."""
+    """What a check yields; the rule adds what it says of all its faults."""
 
     # A text alone is the name of a thing that needs no data.
     subject: Subject | str
     found: str
     wanted: str
-    cause: str
-    fix: str
-    fixable: bool = True
+    # Where the rule's `why` and `manual` lack what this fault knows: a name, a number, a place.
+    cause: str = ""
+    fix: str = ""
+    # Whether the rule's step repairs it; None: if the rule has one.
+    fixable: bool | None = None
     # Where the rule's first severity does not fit this fault: another that the rule declares.
     severity: Severity | None = None
 
 
 Check = Callable[..., Iterator[Fault]]
+# An error stops no job, every one, those of several nodes, or those whose launcher logs in. Of
+# "asks": it is about what a job asks of the node, and a warning may stop that.
+Stops = Literal["", "every", "several", "logins", "asks"]
 
 
 @dataclass(frozen=True)
@@ -76,9 +82,10 @@ class Rule:
     """A check under a stable id; calling the rule runs the check alone.
 
     A `whole` check takes the node's found and wanted state, not the area's alone; one `between`
-    nodes takes those and the nodes around it (`Among`). One that `compares` is both, and reports
+    nodes takes those and the nodes around it (`Nodes`). One that `compares` is both, and reports
     which values of the report are unlike those of other nodes: it is judged after all others. One
-    that needs `several` nodes is not judged where the inventory has a single one. Of an area that
+    that needs `several` nodes is not judged where the inventory has a single one. One about
+    `newcomers` is judged of a server that is to become a node, and of no node. Of an area that
     an inventory has no key for, the wanted state is None. `steps` names the folders of deploy/
     whose step repairs the findings that are fixable; a rule without one has no such finding.
 
@@ -100,9 +107,10 @@ class Rule:
     because_of: tuple[Cause, ...] = ()
     # The area or the rule of whose line in the concise report its findings are a part; empty: none.
     under: str = ""
-    # Sentences: why it hurts, what a person does about it, and what the deploy changes.
+    # Why it hurts, and what a person does about it: the cause and the fix of its faults.
     why: str = ""
     manual: str = ""
+    # Sentences: what the deploy changes, and below what a user without root can do.
     repair: str = ""
     # What a user without root can do where the manual repair needs root; empty: it does not.
     alone: str = ""
@@ -112,40 +120,56 @@ class Rule:
     or_keys: tuple[str, ...] = ()
     # Those of its findings that `severity` does not fit.
     or_severities: tuple[Severity, ...] = ()
+    # Facts that could not be read: its finding explains those about such subjects.
+    explains_unread: tuple[type[Subject], ...] = ()
+    newcomers: bool = False
+    # The command that alone judges it, of what it gives as the task.
+    command: str = ""
+    # Which jobs an error of it stops.
+    stops: Stops = ""
 
     def __call__(self, *given: object) -> Iterator[Fault]:
         """Yield the faults in what the check is given."""
         return self.check(*given)
 
-    @property
+    @cached_property
     def area(self) -> str:
         """The area whose found and wanted state the check takes."""
         return self.id.split(".")[0]
 
-    @property
+    @cached_property
     def needed_key(self) -> str:
         """The key of the inventory that it needs, or that lets the deploy repair what it finds."""
         return self._first.partition(_AND)[0]
 
     @property
     def _first(self) -> str:
-        return self.key or _KEYS.get(self.area, self.area)
+        return self.key or hooks_of(self.area).key or self.area
 
     @property
     def judged(self) -> str:
         """When it is judged, and with which key the deploy repairs what it finds."""
-        groups = " or ".join(" and ".join(map(_written, each)) for each in self.needs)
+        if self.command:
+            return f"by gpu-node {self.command} alone"
+        if self.newcomers:
+            return "by gpu-node onboard, of a server that is to become a node"
+        groups = " or ".join(" and ".join(map(_written, need)) for need in self.needs)
         has = ", and ".join(each for each in ("several nodes" * self.several, groups) if each)
         when = f"where the inventory has {has}" if has else "always"
         return f"{when}; repaired with `{self.needed_key}`" if self.repair and not groups else when
 
-    @property
+    @cached_property
     def needs(self) -> tuple[tuple[str, ...], ...]:
         """The groups of keys without one of which it is not judged; none: it always is.
 
         An area without a key in the inventory is judged on every node.
         """
-        if self.always or self.needed_key.partition(".")[0] not in NodeWanted.model_fields:
+        if (
+            self.always
+            or self.newcomers
+            or self.command
+            or self.needed_key.partition(".")[0] not in NodeWanted.model_fields
+        ):
             return ()
         return tuple(tuple(each.split(_AND)) for each in (self._first, *self.or_keys))
 
@@ -165,23 +189,27 @@ class Rule:
         """What the rule checks, in one sentence: the first line of its docstring."""
         return (self.check.__doc__ or "").strip().partition("\n")[0]
 
-    def findings(self, found: object, wanted: object, among: Among) -> Iterator[Finding]:
+    def findings(self, state: object, wanted: object, nodes: Nodes) -> Iterator[Finding]:
         """Yield the findings of this rule about one node, given the state of all its areas."""
-        if self.several and not among.others and len(among.found) < 2:
+        if nodes.newcomer is None and (self.newcomers or (self.several and _is_alone(nodes))):
             return
-        given: tuple[object, ...] = (found, wanted)
+        if self.command and nodes.task is None:
+            return
+        given: tuple[object, ...] = (state, wanted)
         if self.between:
-            given = (found, wanted, among)
+            given = (state, wanted, nodes)
         elif not self.whole:
             section = getattr(wanted, self.area, None)
-            given = (getattr(found, self.area), unset(self.area) if section is None else section)
+            given = (getattr(state, self.area), unset(self.area) if section is None else section)
         for fault in self(*given):
-            if fault.fixable and not self.steps:
+            fixable = bool(self.steps) if fault.fixable is None else fault.fixable
+            if fixable and not self.steps:
                 raise ValueError(f"{self.id} has a fixable finding, and names no step")
             if fault.severity not in (None, *self.severities):
                 raise ValueError(f"{self.id} does not declare the severity {fault.severity}")
             about = fault.subject if isinstance(fault.subject, Subject) else Thing(fault.subject)
-            is_held = fault.fixable and not self._may_repair(about, found, wanted)
+            is_held = fixable and not self._may_repair(about, state, wanted)
+            fix = fault.fix or self.manual
             way = f"set {self.needed_key} in the inventory, and gpu-node deploy repairs it; or: "
             yield Finding(
                 rule=self.id,
@@ -190,41 +218,30 @@ class Rule:
                 about=about,
                 found=fault.found,
                 wanted=fault.wanted,
-                cause=fault.cause,
-                fix=f"{way}{fault.fix}" if is_held else fault.fix,
-                fixable=fault.fixable and not is_held,
+                cause=fault.cause or self.why,
+                fix=f"{way}{fix}" if is_held else fix,
+                fixable=fixable and not is_held,
                 step=self.area,
             )
 
-    def _may_repair(self, about: Subject, found: object, wanted: object) -> bool:
-        """Whether the inventory names what a finding is about: what it does not name is kept.
-
-        It names no Python environment that the probe has found without it.
-        """
+    def _may_repair(self, about: Subject, state: object, wanted: object) -> bool:
+        """Whether the inventory names what a finding is about: what it does not name is kept."""
         if not self.always:
             return True
         if isinstance(wanted, NodeWanted) and not is_named(self.area, wanted):
             return False
-        environment = getattr(about, "environment", None)
-        return not isinstance(found, NodeState) or environment not in found.nccl.discovered
+        return not isinstance(state, NodeState) or not any(
+            hook.is_unnamed(about, state) for hook in hooks().values()
+        )
+
+
+def _is_alone(nodes: Nodes) -> bool:
+    return all(peer.name == nodes.name for peer in nodes.peers) and len(nodes.states) < 2
 
 
 RULES: dict[str, Rule] = {}
 # Between keys of which a rule needs each.
 _AND = " and "
-
-
-# The key of each area that a person sets first.
-_KEYS = {
-    "driver": "driver.version",
-    "shm": "shm.size",
-    "limits": "limits.nofile",
-    "toolchain": "toolchain.packages",
-    "nccl": "nccl.environments",
-    "ssh": "ssh.mesh",
-    "network": "network.interface",
-    "workspace": "workspace.path",
-}
 
 
 def is_named(area: str, wanted: NodeWanted) -> bool:
@@ -244,7 +261,7 @@ def _has(wanted: NodeWanted, key: str) -> bool:
 def _switches() -> frozenset[str]:
     words = get_args(Switch)[-1].description
     keys = keys_of(NodeWanted)
-    return frozenset(".".join(map(str, each.path)) for each in keys if each.allowed == words)
+    return frozenset(".".join(map(str, key.path)) for key in keys if key.allowed == words)
 
 
 def _written(key: str) -> str:
@@ -269,25 +286,34 @@ def rule(
     under: str = "",
     *,
     always: bool = False,
+    newcomers: bool = False,
     key: str = "",
     or_keys: tuple[str, ...] = (),
     why: str,
     manual: str,
     repair: str = "",
     alone: str = "",
+    explains_unread: tuple[type[Subject], ...] = (),
+    command: str = "",
+    stops: Stops = "",
 ) -> Callable[[Check], Rule]:
     """Make a rule of a check and register it under its id.
 
     `severity` is that of its findings; of several, the first is that of those that name none.
 
-    `why` the fault hurts, what a person does about it (`manual`), and what the deploy changes on
-    the node to repair it (`repair`, where it names a step) are sentences: docs/rules.md lists them.
+    `why` the fault hurts, and what a person does about it (`manual`), are the cause and the fix of
+    each fault that has no better ones, and begin as these do: without a capital or a full stop.
+    What the deploy changes on the node to repair it (`repair`, where it names a step) is sentences.
     `under` names the area, or the rule, that one step repairs with it: they are one problem.
     `several`: it is about a node among others, and is not judged where there are none.
-    `always`: it needs no wanted value, and is judged whatever the inventory names. `key`: the key
+    `always`: it needs no wanted value, and is judged whatever the inventory names. `newcomers`: it
+    is judged of a server that is to become a node, and of no node. `key`: the key
     that it needs ("A and B": both), or that lets the deploy repair what it finds; without it the
     area's first. `or_keys`: others with which it is judged, too.
     `alone`: what a user without root can do, where the manual repair needs root.
+    `explains_unread`: its finding is the cause where facts about such subjects could not be read.
+    `command`: that one alone judges it. `stops`: which jobs an error of it stops.
+    docs/rules.md lists all of them.
     """
 
     def register(check: Check) -> Rule:
@@ -314,6 +340,10 @@ def rule(
             key,
             or_keys,
             severities[1:],
+            explains_unread,
+            newcomers,
+            command,
+            stops,
         )
         return made
 

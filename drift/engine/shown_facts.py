@@ -10,12 +10,12 @@ from gpu_node.facts.node import NodeState
 
 _MODULES = modules("shown")
 FACTS: tuple[Fact, ...] = tuple(
-    sorted((fact for each in _MODULES for fact in each.FACTS), key=lambda fact: fact.is_last)
+    sorted((fact for module in _MODULES for fact in module.FACTS), key=lambda fact: fact.is_last)
 )
 
 
 def facts_of(nodes: Iterable[NodeState]) -> tuple[Fact, ...]:
     """Return the facts about what only these nodes have, such as each package of environments."""
     nodes = tuple(nodes)
-    several = (each.of_nodes(nodes) for each in _MODULES if hasattr(each, "of_nodes"))
+    several = (module.of_nodes(nodes) for module in _MODULES if hasattr(module, "of_nodes"))
     return tuple(fact for facts in several for fact in facts)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Literal
 
 from typing_extensions import override
 
@@ -23,7 +22,7 @@ class Subject:
         package in it.
         """
         names = {each.name for each in fields(self)} & {each.name for each in fields(other)}
-        return bool(names) and all(getattr(self, each) == getattr(other, each) for each in names)
+        return bool(names) and all(getattr(self, name) == getattr(other, name) for name in names)
 
 
 @dataclass(frozen=True)
@@ -40,13 +39,6 @@ class Thing(Subject):
 @dataclass(frozen=True)
 class RootOnly(Thing):
     """A fact that only root can read."""
-
-
-@dataclass(frozen=True)
-class CudaInit(Thing):
-    """The start of CUDA in a program: `code` is the result of cuInit, None where it has none."""
-
-    code: int | None = None
 
 
 @dataclass(frozen=True)
@@ -97,18 +89,6 @@ class Prefix(Subject):
 
 
 @dataclass(frozen=True)
-class LoadedLibrary(Subject):
-    """The NCCL that torch of an environment loads, and whose file it is ("" for another's)."""
-
-    environment: str
-    owner: Literal["wheel", "system", ""] = ""
-
-    @override
-    def __str__(self) -> str:
-        return self.environment
-
-
-@dataclass(frozen=True)
 class Package(Subject):
     """A package of a Python environment."""
 
@@ -118,11 +98,6 @@ class Package(Subject):
     @override
     def __str__(self) -> str:
         return f"{self.package} in {self.environment}"
-
-
-@dataclass(frozen=True)
-class PackageWithoutGpu(Package):
-    """A package of a Python environment that finds no GPU on the node."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +132,7 @@ class Peers:
     def __str__(self) -> str:
         count = len(self.names)
         words = self.own[0] if count == 1 and self.own else self.words
-        return f"{_counted(self.names)}: {words}"
+        return f"{_named(self.names)}: {words}"
 
 
 # A list of more different things that are wrong is no list that a person reads.
@@ -177,12 +152,12 @@ class Logins(Subject):
     @cached_property
     def names(self) -> frozenset[str]:
         """The peers that it is about."""
-        return frozenset(name for each in self.peers for name in each.names)
+        return frozenset(name for peer in self.peers for name in peer.names)
 
     @property
     def count(self) -> int:
         """The number of peers that it is about; `names` of many nodes would be much to keep."""
-        return sum(len(each.names) for each in self.peers)
+        return sum(len(peer.names) for peer in self.peers)
 
     @property
     def peer(self) -> str | None:
@@ -194,14 +169,14 @@ class Logins(Subject):
     def found(self) -> str:
         """The peers as ranges, with their number, and what is wrong with them."""
         shown = self.peers[:_MOST_WORDS]
-        rest = [name for each in self.peers[len(shown) :] for name in each.names]
+        rest = [name for peer in self.peers[len(shown) :] for name in peer.names]
         more = [f"{len(rest)} more, {ranges(rest)}"] if rest else []
         return "; ".join([*map(str, shown), *more])
 
     def only(self, names: Collection[str]) -> Logins:
         """Return it about those of its peers that are in `names`."""
-        parts = (each.only(names) for each in self.peers)
-        return Logins(self.node, tuple(each for each in parts if each.names))
+        parts = (peer.only(names) for peer in self.peers)
+        return Logins(self.node, tuple(part for part in parts if part.names))
 
     @override
     def is_same(self, other: Subject) -> bool:
@@ -220,7 +195,7 @@ def about_one(node: str, peer: str) -> Logins:
     return Logins(node, (Peers("", (peer,)),))
 
 
-def _counted(names: Sequence[str]) -> str:
+def _named(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{len(names)} nodes, {ranges(names)}"
 
 
@@ -276,45 +251,6 @@ class Limit(Subject):
 
 
 @dataclass(frozen=True)
-class KernelRelease(Subject):
-    """An installed kernel, by its release."""
-
-    kernel: str
-
-    @override
-    def __str__(self) -> str:
-        return self.kernel
-
-
-@dataclass(frozen=True)
-class Initramfs(Subject):
-    """The initramfs of a kernel."""
-
-    kernel: str
-
-    @override
-    def __str__(self) -> str:
-        return f"initramfs of {self.kernel}"
-
-
-@dataclass(frozen=True)
-class LoadedModule(Subject):
-    """A kernel module in the running kernel."""
-
-    module: str
-    kernel: str
-
-    @override
-    def is_same(self, other: Subject) -> bool:
-        """Whether the other is about this kernel."""
-        return isinstance(other, KernelRelease | LoadedModule) and self.kernel == other.kernel
-
-    @override
-    def __str__(self) -> str:
-        return self.module
-
-
-@dataclass(frozen=True)
 class Gpu(Subject):
     """A GPU model."""
 
@@ -323,23 +259,6 @@ class Gpu(Subject):
     @override
     def __str__(self) -> str:
         return self.gpu
-
-
-@dataclass(frozen=True)
-class DriverFor(Subject):
-    """The driver, as a Python environment needs it.
-
-    `wanted_suffices`: programs load the driver's libcuda, and the driver that the inventory wants
-    is new enough. `installed_suffices`: programs load another libcuda, and the driver's is.
-    """
-
-    environment: str
-    wanted_suffices: bool = field(default=False, compare=False)
-    installed_suffices: bool = field(default=False, compare=False)
-
-    @override
-    def __str__(self) -> str:
-        return f"driver for {self.environment}"
 
 
 @dataclass(frozen=True)

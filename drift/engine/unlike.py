@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gpu_node.drift.engine.finding import Severity
-from gpu_node.drift.engine.neighbours import Among, Unlike
+from gpu_node.drift.engine.nodes import Nodes, Unlike
 from gpu_node.drift.engine.rule import Fault
+from gpu_node.facts.node import NodeState
 
 # How many nodes and values one text lists, and how many characters of a value.
 _MOST, _LONGEST = 8, 80
@@ -19,19 +20,22 @@ _UNREAD = (
 
 @dataclass(frozen=True)
 class Text:
-    """Why a difference of a fact hurts a job, and what to do about it."""
+    """What a difference of a fact has of its own: cause, fix and severity are else the rule's."""
 
-    cause: str
-    fix: str
+    cause: str = ""
+    fix: str = ""
     # Where the rule's first severity does not fit.
     severity: Severity | None = None
 
 
-def faults(among: Among, texts: Mapping[str, Text]) -> Iterator[Fault]:
-    """Yield a fault for each of these facts (by name) in which a node is unlike its peers."""
-    for each in among.unlike:
-        if each.fact in texts:
-            yield fault(each, each.fact, texts[each.fact])
+def faults(nodes: Nodes, texts: Mapping[str, Text]) -> Iterator[Fault]:
+    """Yield a fault for each of these facts in which a node is unlike its peers.
+
+    `texts` has them by name, without the folder of a fact about one environment (torch:FOLDER).
+    """
+    for each in nodes.unlike:
+        if (text := texts.get(each.fact.partition(":")[0])) is not None:
+            yield fault(each, each.fact, text)
 
 
 def fault(unlike: Unlike, subject: str, text: Text) -> Fault:
@@ -45,6 +49,19 @@ def fault(unlike: Unlike, subject: str, text: Text) -> Fault:
         fix=fix,
         fixable=False,
         severity=text.severity,
+    )
+
+
+def unknown(subject: str, state: NodeState, section: str) -> Fault:
+    """Return the fault of what a node did not say: unknown is never equal."""
+    reasons = {each.section: each.reason for each in state.unreadable}
+    return Fault(
+        subject=subject,
+        found=f"unknown: {reasons.get(section, 'no answer')}",
+        wanted="an answer",
+        cause="what could not be read never counts as correct",
+        fix=f"find out why the server gives no answer ({section}), then run again",
+        severity="warning",
     )
 
 

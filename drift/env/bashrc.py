@@ -33,10 +33,10 @@ class Blocks:
 SHARED = Blocks(top=f"{READ_ENV_FILE}\n", end=f"{READ_ENV_FILE}\n")
 
 
-def is_network_home(found: EnvState) -> bool:
+def is_network_home(state: EnvState) -> bool:
     """Whether ~/.bashrc lies where it may be another node's, too: its file system is no disk's."""
-    return found.user is not None and any(
-        is_network(found.places, path) for path in (found.user.home, f"{found.user.home}/.bashrc")
+    return state.user is not None and any(
+        is_network(state.places, path) for path in (state.user.home, f"{state.user.home}/.bashrc")
     )
 
 
@@ -86,41 +86,49 @@ def inside(block: str) -> str:
     return "".join(f"{line}\n" for line in lines_of(block)[1:-1])
 
 
-def users_lines(found: EnvState) -> list[Setting]:
+def users_lines(state: EnvState) -> list[Setting]:
     """Return what ~/.bashrc sets by lines that are not ours."""
-    return [each for each in found.settings or () if each.path == BASHRC and not each.ours]
+    return [
+        setting for setting in state.settings or () if setting.path == BASHRC and not setting.ours
+    ]
 
 
-def are_placed(found: EnvState, blocks: Blocks) -> bool:
+def are_placed(state: EnvState, blocks: Blocks) -> bool:
     """Whether ~/.bashrc has these blocks, where they count, and no others of ours."""
-    assert found.bashrc is not None
-    there = found.bashrc.blocks
+    assert state.bashrc is not None
+    there = state.bashrc.blocks
     expected = [each for each in (blocks.top, blocks.end) if each]
     if [inside(each.text) for each in there] != expected:
         return False
     if not there:
         return True
-    reached = found.bashrc.returns is None or there[0].first < found.bashrc.returns
-    last = max((each.line for each in users_lines(found)), default=0)
+    reached = state.bashrc.returns is None or there[0].first < state.bashrc.returns
+    last = max((line.line for line in users_lines(state)), default=0)
     return reached and (not blocks.end or there[-1].first > last)
 
 
-def last_value(found: EnvState, name: str) -> Setting | None:
+def last_value(state: EnvState, name: str) -> Setting | None:
     """Return the line of ~/.bashrc that decides for a shell that reads all of it."""
-    lines = [each for each in found.settings or () if each.path == BASHRC and each.name == name]
+    lines = [
+        setting
+        for setting in state.settings or ()
+        if setting.path == BASHRC and setting.name == name
+    ]
     return max(lines, key=lambda each: each.line, default=None)
 
 
-def deciding(found: EnvState, name: str) -> Setting | None:
+def deciding(state: EnvState, name: str) -> Setting | None:
     """Return the user's line that decides for a shell without a terminal, if one can be seen."""
-    returns = found.bashrc.returns if found.bashrc else None
+    returns = state.bashrc.returns if state.bashrc else None
     reached = [
-        each
-        for each in users_lines(found)
-        if each.name == name and (returns is None or each.line < returns)
+        line
+        for line in users_lines(state)
+        if line.name == name and (returns is None or line.line < returns)
     ]
     if reached:
         return reached[-1]
     # Of the others a later file wins: PAM's, then the profile's; the order of the section.
-    others = [each for each in found.settings or () if each.name == name and not each.ours]
-    return next((each for each in reversed(others) if each.path.startswith("/etc/")), None)
+    others = [
+        setting for setting in state.settings or () if setting.name == name and not setting.ours
+    ]
+    return next((other for other in reversed(others) if other.path.startswith("/etc/")), None)

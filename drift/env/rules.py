@@ -25,9 +25,6 @@ from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
 from gpu_node.inventories.schema import NodeWanted
 
-_UNREACHED = (
-    "a launcher that logs in by ssh, or pdsh, never gets it: each node then has a different value"
-)
 _KINDS = {
     "shell": "end this shell and log in again",
     "server": "end it (screen -X quit, tmux kill-server) and start it again: its "
@@ -41,24 +38,23 @@ _KINDS = {
     "error",
     whole=True,
     key="launcher.user",
-    why="Launchers log in with one user name on every node.",
-    manual="Create the user with the same uid as on the other nodes, or name another user in "
-    "the inventory.",
+    stops="every",
+    why="launchers log in with one name everywhere: this node has no home for keys and "
+    "environment, and nothing in it can be read",
+    manual="create the user with the same uid as on the other nodes, or name another user in "
+    "the inventory",
     alone="Name a user in the inventory that exists on all nodes: launcher: {user: ...}.",
 )
-def user_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def user_missing(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The node has no user of the name that is to train."""
-    user = missing_user(found)
+    user = missing_user(state)
     if user and wanted.launcher and wanted.launcher.user:
         yield Fault(
             subject=User(user),
             found="no such user",
             wanted="the user who trains, on every node",
-            cause="launchers log in with one name everywhere: this node has no "
-            "home for keys and environment, and nothing in it can be read",
             fix=f"useradd -m -s /bin/bash {user}, with the same uid as on the other nodes; or name "
             "another one: launcher: {user: ...} in the inventory",
-            fixable=False,
         )
 
 
@@ -67,19 +63,20 @@ def user_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     ("error", "warning"),
     whole=True,
     always=True,
-    why="Caches of the hub, Triton and torch are in the home, temporary files and sockets in /tmp: "
-    "a job ends with 'Permission denied', 'Read-only file system' or 'No usable temporary "
-    "directory'.",
-    manual="Create the home (mkhomedir_helper USER, or mount it), or give it to its user; /tmp has "
-    "mode 1777 and is mounted read-write.",
+    stops="every",
+    why="caches of the hub, Triton and torch are in the home, temporary files and sockets in "
+    "/tmp: a job ends with 'Permission denied', 'Read-only file system' or 'No usable "
+    "temporary directory'",
+    manual="create the home (mkhomedir_helper USER, or mount it), or give it to its user; /tmp "
+    "has mode 1777 and is mounted read-write",
     alone="Set HF_HOME, TRITON_CACHE_DIR, XDG_CACHE_HOME and TMPDIR to folders that you can write "
     "to.",
 )
-def not_writable(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def not_writable(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The training user has no home, or cannot write in it or in /tmp."""
-    user = found.env.user
+    user = state.env.user
     name = user.name if user else "the training user"
-    for each in found.env.not_writable or ():
+    for each in state.env.not_writable or ():
         is_missing = each.problem == "missing"
         is_tmp = each.path == "/tmp"  # noqa: S108 (only compared)
         place = quote(each.path)
@@ -96,7 +93,6 @@ def not_writable(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             if is_tmp
             else f"the home of {name}: caches of the hub, Triton and torch are there",
             fix=fix,
-            fixable=False,
             severity=None if is_missing or is_tmp else "warning",
         )
 
@@ -108,19 +104,20 @@ def not_writable(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     step="env",
     under="env",
     or_keys=("network.interface",),
-    why="A variable that left the inventory is still exported, or a new one is missing.",
-    manual="Update the block between the gpu-node markers in ~/.bashrc.",
+    why="a variable that left the inventory is still exported, a new one is missing, or a "
+    "line of the user follows the block",
+    manual=f"rewrite the block between the gpu-node markers in {BASHRC}",
     repair="Rewrites the marked block in ~/.bashrc of the training user.",
 )
-def block_outdated(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def block_outdated(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """Our block of ~/.bashrc is not what the inventory makes of it, or not where it counts."""
-    values = managed(found, wanted) if _is_managed(wanted) else None
-    state = found.env
+    values = managed(node, wanted) if _is_managed(wanted) else None
+    state = node.env
     if values is None or state.bashrc is None or state.settings is None or not state.bashrc.blocks:
         return
-    if is_written(found, values):
+    if is_written(node, values):
         return
-    texts = [*(each.text for each in state.bashrc.blocks), state.env_file or ""]
+    texts = [*(block.text for block in state.bashrc.blocks), state.env_file or ""]
     is_shared = is_network_home(state) and not are_placed(state, SHARED)
     yield Fault(
         subject=Path(BASHRC),
@@ -129,9 +126,6 @@ def block_outdated(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         wanted=f"a block that reads {ENV_FILE}, separate on each node"
         if is_shared
         else ", ".join(values) or "no block",
-        cause="a variable that left the inventory is still exported, a new one is missing, or a "
-        "line of the user follows the block",
-        fix=f"rewrite the block in {BASHRC}",
     )
 
 
@@ -142,42 +136,41 @@ def block_outdated(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     step="env",
     because_of=(on_node(block_outdated),),
     under="env",
-    why="Processes that a launcher starts run with another setting than the inventory's.",
-    manual="Export the variable at the top of ~/.bashrc.",
+    why="processes that a launcher starts here run with another setting than the inventory's",
+    manual="export the variable at the top of ~/.bashrc",
     repair="Writes a marked block in ~/.bashrc of the training user.",
 )
-def not_set(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def not_set(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A variable of the inventory has no value, or another one, in a launcher's shell."""
-    if wanted.env is None or found.env.launcher is None:
+    if wanted.env is None or state.env.launcher is None:
         return
-    values = managed(found, wanted)
+    values = managed(state, wanted)
     for name, expected in wanted.env.items():
-        value, last = found.env.launcher.get(name), last_value(found.env, name)
-        line = deciding(found.env, name)
+        value, last = state.env.launcher.get(name), last_value(state.env, name)
+        line = deciding(state.env, name)
         if value != expected:
             shown = "not set" if value is None else repr(value)
             origin = f" ({line.place})" if line is not None and line.value == value else ""
-            yield _not_set_fault(found, (name, expected), f"{shown}{origin}", values)
+            yield _not_set_fault(state, (name, expected), f"{shown}{origin}", values)
         elif last and not last.ours and last.is_plain and last.value != expected:
             shown = f"{last.value!r} in an interactive shell ({last.place})"
-            yield _not_set_fault(found, (name, expected), shown, values)
+            yield _not_set_fault(state, (name, expected), shown, values)
 
 
 def _not_set_fault(
-    found: NodeState, expected: tuple[str, str], shown: str, values: Values | None
+    state: NodeState, expected: tuple[str, str], shown: str, values: Values | None
 ) -> Fault:
     name, value = expected
-    hand = manual_fix(found, values, name)
+    hand = manual_fix(state, values, name)
     written = (
         f"in {ENV_FILE}, which {BASHRC} reads"
-        if is_network_home(found.env)
+        if is_network_home(state.env)
         else f"at the top of {BASHRC}"
     )
     return Fault(
         subject=Variable(name),
         found=shown,
         wanted=value,
-        cause="processes that a launcher starts here run with another setting than the inventory's",
         fix=hand or f"export {name} {written}",
         fixable=hand is None,
     )
@@ -196,19 +189,17 @@ def _lines(block: str) -> int:
     "warning",
     whole=True,
     key="launcher.user",
-    why="The block is not updated: it keeps old settings, or accepts old keys.",
-    manual="Remove the lines from '# >>> gpu-node' to '# <<< gpu-node' from the file.",
+    why="the block is not updated: it keeps old settings, or accepts old keys",
+    manual="remove the lines from '# >>> gpu-node' to '# <<< gpu-node' from the file",
 )
-def left_behind(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def left_behind(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A file of the SSH user has our block, and another user trains by now."""
-    for path in found.env.left or () if wanted.launcher and wanted.launcher.user else ():
+    for path in state.env.left or () if wanted.launcher and wanted.launcher.user else ():
         yield Fault(
             subject=Path(path),
             found="gpu-node's block, from when its owner was the training user",
             wanted="no block: its owner is not the training user",
-            cause="the block is not updated: it keeps old settings, or accepts old keys",
             fix=f"remove the lines from '# >>> gpu-node' to '# <<< gpu-node' in {path}",
-            fixable=False,
         )
 
 
@@ -217,21 +208,18 @@ def left_behind(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     "warning",
     whole=True,
     always=True,
-    why="rsync, scp and sftp read that output as their protocol, and copies fail.",
-    manual="Let only interactive shells print: case $- in *i*) ... ;; esac.",
+    why="rsync, scp and sftp read that output as their protocol, and copies fail",
+    manual=f"in {BASHRC}, or the file that it reads, let only interactive shells print: "
+    "case $- in *i*) ... ;; esac",
 )
-def shell_prints(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def shell_prints(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A start file prints in a shell that ssh starts for a command."""
-    printed = found.env.prints
+    printed = state.env.prints
     if printed is not None and printed.bytes:
         yield Fault(
             subject=Path(BASHRC),
             found=f"prints {printed.bytes} bytes: {printed.first!r}",
             wanted="nothing",
-            cause="rsync, scp and sftp read it as their protocol: copies fail",
-            fix=f"in {BASHRC}, or the file that it reads, let only interactive shells print: "
-            "case $- in *i*) ... ;; esac",
-            fixable=False,
         )
 
 
@@ -240,28 +228,31 @@ def shell_prints(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     "warning",
     whole=True,
     always=True,
-    why="A launcher that logs in over ssh or pdsh does not get the variable.",
-    manual="Move the line to the top of ~/.bashrc, or set the variable in the inventory: env: "
-    "{NAME: ...}.",
+    why="a launcher that logs in by ssh, or pdsh, never gets the variable: each node then has a "
+    "different value",
+    manual="move the line to the top of ~/.bashrc, or set the variable in the inventory: env: "
+    "{NAME: ...}",
 )
-def unreached(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def unreached(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A line of ~/.bashrc is below the place where a non-interactive shell returns."""
-    state = found.env
+    state = node.env
     if state.bashrc is None or state.bashrc.returns is None:
         return
-    values = managed(found, wanted) or {}
-    for each in state.settings or ():
-        below = each.path == BASHRC and each.line > state.bashrc.returns
+    values = managed(node, wanted) or {}
+    for setting in state.settings or ():
+        below = setting.path == BASHRC and setting.line > state.bashrc.returns
         # What we set reaches every shell by our own blocks.
-        if below and not each.ours and each.name not in {*values, *(wanted.env or ()), IFNAME}:
+        if (
+            below
+            and not setting.ours
+            and setting.name not in {*values, *(wanted.env or ()), IFNAME}
+        ):
             yield Fault(
-                subject=Variable(each.name, each.place),
+                subject=Variable(setting.name, setting.place),
                 found=f"below line {state.bashrc.returns}, where a non-interactive shell returns",
                 wanted="above it, or in the inventory",
-                cause=_UNREACHED,
-                fix=f"move the line {each.place} to the top of the file, "
-                f"or set env: {{{each.name}: ...}} in the inventory",
-                fixable=False,
+                fix=f"move the line {setting.place} to the top of the file, "
+                f"or set env: {{{setting.name}: ...}} in the inventory",
             )
 
 
@@ -270,24 +261,25 @@ def unreached(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     "warning",
     whole=True,
     always=True,
-    why="Which value a process gets depends on how it was started.",
-    manual="Keep the line with the right value, and remove the others.",
+    why="which value a process gets depends on how it was started (ssh, a login, systemd); "
+    "NCCL's files count only for variables that the environment does not set",
+    manual="keep the line with the right value, and remove the others",
 )
-def conflict(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def conflict(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """Two places give one variable different values."""
-    values = managed(found, wanted) or {}
+    values = managed(state, wanted) or {}
     by_name: dict[str, list[Setting]] = {}
-    for each in everywhere(found):
+    for each in everywhere(state):
         if each.value is not None and each.is_plain and not _is_ours_to_cure(each, values):
             by_name.setdefault(each.name, []).append(each)
     for name, lines in by_name.items():
         expected = values.get(name)
-        different = {each.value: each for each in lines}
+        different = {line.value: line for line in lines}
         if name == IFNAME:
             different = {
-                each.value: each
-                for each in lines
-                if not is_right(found, name, each.value, expected)
+                line.value: line
+                for line in lines
+                if not is_right(state, name, line.value, expected)
             }
             if expected is None:
                 continue
@@ -306,10 +298,6 @@ def _conflict_fault(name: str, shown: list[str], expected: str | None) -> Fault:
         subject=Variable(name),
         found=", ".join(shown),
         wanted=repr(expected) if expected is not None else "one value",
-        cause="which value a process gets depends on how it was started (ssh, a "
-        "login, systemd); NCCL's files count only for variables that the environment does not set",
-        fix="keep the line with the right value, and remove the others",
-        fixable=False,
     )
 
 
@@ -318,27 +306,25 @@ def _conflict_fault(name: str, shown: list[str], expected: str | None) -> Fault:
     "warning",
     whole=True,
     or_keys=("network.interface",),
-    why="A process keeps the environment that it was started with, and passes it on.",
-    manual="End the session or the process, and start it from a new login.",
+    why="a process keeps the environment that it was started with, and passes it on: an edit "
+    "of ~/.bashrc reaches only new sessions",
+    manual="end the session or the process, and start it from a new login",
 )
-def stale_process(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def stale_process(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A running session or trainer has another environment than a new one would get."""
-    values = managed(found, wanted) if _is_managed(wanted) else None
-    for process in found.env.processes or () if values else ():
-        shown = "; ".join(_stale(found, process, values or {}))
+    values = managed(state, wanted) if _is_managed(wanted) else None
+    for process in state.env.processes or () if values else ():
+        shown = "; ".join(_stale(state, process, values or {}))
         if shown:
             yield Fault(
                 subject=Pid(process.pid, process.command),
                 found=shown,
                 wanted=", ".join(f"{name}={value or ''}" for name, value in (values or {}).items()),
-                cause="a process keeps the environment that it was started with, and passes "
-                "it on: an edit of ~/.bashrc reaches only new sessions",
                 fix=_KINDS[process.kind],
-                fixable=False,
             )
 
 
-def _stale(found: NodeState, process: Process, values: Values) -> Iterator[str]:
+def _stale(state: NodeState, process: Process, values: Values) -> Iterator[str]:
     """Say what a process has otherwise; a shell gets its own from ~/.bashrc when it starts."""
     if process.environment is None:
         yield "an environment that cannot be read"
@@ -347,5 +333,5 @@ def _stale(found: NodeState, process: Process, values: Values) -> Iterator[str]:
         return
     for name, expected in values.items():
         value = process.environment.get(name)
-        if not is_right(found, name, value, expected):
+        if not is_right(state, name, value, expected):
             yield f"{name} not set" if value is None else f"{name}={value}"

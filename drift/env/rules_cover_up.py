@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gpu_node.drift.engine.finding import Finding, Severity
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import RULES, Fault, on_node, rule
 from gpu_node.drift.engine.subject import Subject, Variable
 from gpu_node.drift.env.cover_ups import HIDES, THREADS, is_cover_up
-from gpu_node.drift.env.user_settings import SESSION, everywhere, of_session
+from gpu_node.drift.env.user_settings import REMOVE_ITS_SOURCE, SESSION, everywhere, of_session
 from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.drift.shm.rules import container, permissions, too_small
 from gpu_node.drift.toolchain.rules_build import cuda_mismatch
@@ -40,33 +40,33 @@ def _of_cuda(about: Subject) -> bool:
         on_node(cuda_mismatch, explains=_of_cuda),
     ),
     always=True,
-    why="The job runs, but slowly, and the fault stays: the next job without the variable fails.",
-    manual="Repair what the variable hides, then remove the variable.",
+    why="the job runs, but slowly, and the fault stays: the next job without the variable fails",
+    manual="repair what the variable hides, then remove the variable",
 )
-def cover_up(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def cover_up(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A variable hides a fault of the node instead of repairing it."""
-    for each in _settings(found, wanted):
-        if not is_cover_up(each.name, each.value):
+    for setting in _settings(state, wanted):
+        if not is_cover_up(setting.name, setting.value):
             continue
-        if each.name in THREADS:
-            yield _one_core(each, found, wanted)
+        if setting.name in THREADS:
+            yield _one_core(setting, state, wanted)
         else:
-            yield _hiding(each, found, wanted)
+            yield _hiding(setting, state, wanted)
 
 
-def _settings(found: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
+def _settings(state: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
     """Yield what users' lines set, the inventory's variables, and what only the session shows.
 
     A user's line of a variable of the inventory is reported by env.conflict or env.not-set.
     """
     named = wanted.env or {}
-    yield from (each for each in everywhere(found) if each.name not in named)
+    yield from (each for each in everywhere(state) if each.name not in named)
     for name, value in named.items():
         yield Setting(path=_INVENTORY, line=0, name=name, value=value)
-    yield from of_session(found, {*named, IFNAME})
+    yield from of_session(state, {*named, IFNAME})
 
 
-def _hiding(each: Setting, found: NodeState, wanted: NodeWanted) -> Fault:
+def _hiding(each: Setting, state: NodeState, wanted: NodeWanted) -> Fault:
     hides = HIDES[each.name]
     out = _out(each)
     rules = [RULES[name] for name in hides.rules if name in RULES]
@@ -74,7 +74,7 @@ def _hiding(each: Setting, found: NodeState, wanted: NodeWanted) -> Fault:
     hidden: list[Finding] = [
         finding
         for each in judged
-        for finding in each.findings(found, wanted, Among())
+        for finding in each.findings(state, wanted, Nodes())
         if each.id != "shm.stale-segments" or finding.severity == "error"
     ]
     severity: Severity = "warning" if hidden or each.name in _SLOW else "info"
@@ -85,7 +85,7 @@ def _hiding(each: Setting, found: NodeState, wanted: NodeWanted) -> Fault:
     if not judged:
         cause = f"{hides.does}; what it hides is not checked yet"
         return _fault(each, cause, f"{out}, and look whether a job still runs", severity)
-    if unread := sorted({one.section for one in found.unreadable if one.area == hides.area}):
+    if unread := sorted({one.section for one in state.unreadable if one.area == hides.area}):
         cause = (
             f"{hides.does}; cannot determine whether it hides a fault: {unread[0]} is unreadable"
         )
@@ -102,7 +102,7 @@ def _named(hidden: Iterable[Finding]) -> str:
     )
 
 
-def _one_core(each: Setting, found: NodeState, wanted: NodeWanted) -> Fault:
+def _one_core(each: Setting, state: NodeState, wanted: NodeWanted) -> Fault:
     """Return the fault of a thread count of one: CPU Adam of DeepSpeed runs on one core."""
     out = _out(each)
     offload = getattr(getattr(wanted, "jobs", None), "offload", None)
@@ -115,7 +115,7 @@ def _one_core(each: Setting, found: NodeState, wanted: NodeWanted) -> Fault:
             "warning",
         )
     user = next(
-        (prefix for prefix, one in environments(found.nccl) if "deepspeed" in one.packages), ""
+        (prefix for prefix, one in environments(state.nccl) if "deepspeed" in one.packages), ""
     )
     who = f"DeepSpeed of {user}" if user else "a job"
     return _fault(
@@ -130,7 +130,7 @@ def _one_core(each: Setting, found: NodeState, wanted: NodeWanted) -> Fault:
 def _out(each: Setting) -> str:
     """Return how the setting is removed."""
     if each.path == SESSION:
-        return "find what sets it (a file that ~/.bashrc reads, sshd's SetEnv, PAM), and remove it"
+        return REMOVE_ITS_SOURCE
     if each.path == _INVENTORY:
         return f"remove {each.name} from env in the inventory"
     return f"remove the line {each.place}"
@@ -144,6 +144,5 @@ def _fault(each: Setting, cause: str, fix: str, severity: Severity) -> Fault:
         wanted="not set",
         cause=cause,
         fix=fix,
-        fixable=False,
         severity=severity,
     )

@@ -39,13 +39,13 @@ _QUOTES = "\"' \t\r"
 _FIND = "find what sets it: a file that ~/.bashrc reads, sshd's SetEnv, PAM"
 
 
-def _lines(found: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
+def _lines(state: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
     """Yield each setting of users' lines and of the inventory's `env`, and what no line shows."""
     named = wanted.env or {}
-    yield from everywhere(found)
+    yield from everywhere(state)
     for name, value in named.items():
         yield Setting(path=_INVENTORY, line=0, name=name, value=value)
-    yield from of_session(found, {*named, IFNAME})
+    yield from of_session(state, {*named, IFNAME})
 
 
 def _where(each: Setting) -> str:
@@ -61,7 +61,13 @@ def _fix(each: Setting, done: str, way_out: str = "remove the line {}") -> str:
 
 
 def _fault(each: Setting, found: str, wanted: str, cause: str, fix: str) -> Fault:
-    return Fault(Variable(each.name, _where(each)), found, wanted, cause, fix, fixable=False)
+    return Fault(
+        Variable(each.name, _where(each)),
+        found,
+        wanted,
+        cause,
+        fix,
+    )
 
 
 @rule(
@@ -69,24 +75,24 @@ def _fault(each: Setting, found: str, wanted: str, cause: str, fix: str) -> Faul
     "warning",
     whole=True,
     always=True,
-    why="A variable that no library reads has no effect, and no error shows that.",
-    manual="Correct the name, or remove the line.",
+    why="a variable that no library reads has no effect, and no error shows that",
+    manual="correct the name, or remove the line",
     alone="Export the variable with the right name in ~/.bashrc.",
 )
-def unknown_variable(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def unknown_variable(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A variable looks like NCCL's or PyTorch's, and neither reads one of that name."""
-    conf = _conf_paths(found)
-    for each in _lines(found, wanted):
-        if is_unknown(each.name) or (each.path in conf and is_unknown_in_conf(each.name)):
-            meant, vain = suggestion(each.name), meant_in_vain(each.name)
-            fix = _fix(each, "correct the name" if meant else "")
+    conf = _conf_paths(state)
+    for line in _lines(state, wanted):
+        if is_unknown(line.name) or (line.path in conf and is_unknown_in_conf(line.name)):
+            meant, vain = suggestion(line.name), meant_in_vain(line.name)
+            fix = _fix(line, "correct the name" if meant else "")
             if meant:
                 fix = f"did you mean {meant}? {fix[0].upper()}{fix[1:]}"
             elif vain:
                 fix = f"the nearest is {vain}, which is no longer read: {fix}"
-            cause = _unread(each.name)
+            cause = _unread(line.name)
             yield _fault(
-                each, f"no variable of that name: {each.name}", meant or "none", cause, fix
+                line, f"no variable of that name: {line.name}", meant or "none", cause, fix
             )
 
 
@@ -98,8 +104,8 @@ def _unread(name: str) -> str:
     return f"{cause}; {near} is read by {versions}" if versions else cause
 
 
-def _conf_paths(found: NodeState) -> set[str]:
-    return {line.path for line in conf_lines(found.env)} - {DEEPSPEED}
+def _conf_paths(state: NodeState) -> set[str]:
+    return {line.path for line in conf_lines(state.env)} - {DEEPSPEED}
 
 
 @rule(
@@ -107,26 +113,27 @@ def _conf_paths(found: NodeState) -> set[str]:
     "warning",
     whole=True,
     always=True,
-    why="The variable has no effect, or only until the next release of the library.",
-    manual="Use the name that the library reads now.",
+    why="the variable has no effect, or only until the next release of the library",
+    manual="use the name that the library reads now",
     alone="Export the variable with its new name in ~/.bashrc.",
 )
-def deprecated(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def deprecated(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A variable has another name by now, is read no more, or not yet by the NCCL in use."""
-    nccl, torch = oldest(found), _torch(found)
-    for each in _lines(found, wanted):
-        if why := outdated(each.name, nccl, torch):
+    nccl, torch = oldest(state), _torch(state)
+    for line in _lines(state, wanted):
+        if why := outdated(line.name, nccl, torch):
             cause = "it does nothing, or only until the next release of the library"
-            fix = _fix(each, "use the name that is read instead")
-            yield _fault(each, why, "a name that is read", cause, fix)
+            fix = _fix(line, "use the name that is read instead")
+            yield _fault(line, why, "a name that is read", cause, fix)
 
 
-def _torch(found: NodeState) -> Version | None:
+def _torch(state: NodeState) -> Version | None:
     """The oldest torch of the environments; None where none could be read."""
-    versions = [each.torch.version for _, each in environments(found.nccl) if each.torch]
+    versions = [each.torch.version for _, each in environments(state.nccl) if each.torch]
     numbers = [version.partition("+")[0].split(".")[:2] for version in versions]
     return min(
-        (tuple(map(int, each)) for each in numbers if all(map(str.isdecimal, each))), default=None
+        (tuple(map(int, number)) for number in numbers if all(map(str.isdecimal, number))),
+        default=None,
     )
 
 
@@ -135,22 +142,22 @@ def _torch(found: NodeState) -> Version | None:
     "warning",
     whole=True,
     always=True,
-    why="The setting fills logs, slows down each step or hides an error, in every job.",
-    manual="Remove the line. For one run set the variable in front of the command.",
+    why="the setting fills logs, slows down each step or hides an error, in every job",
+    manual="remove the line; for one run set the variable in front of the command",
     alone="Unset the variable in ~/.bashrc, or in the script that starts the job.",
 )
-def debug_left_on(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def debug_left_on(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A setting for the search of a fault stands in a file that every process reads."""
-    for each in _lines(found, wanted):
+    for line in _lines(state, wanted):
         # env.invalid-value reports a value that is read as another one, env.cover-up what hides.
-        if each.path == _INVENTORY or not each.value or _misread(each):
+        if line.path == _INVENTORY or not line.value or _misread(line):
             continue
-        if each.name in HIDES or is_cover_up(each.name, each.value):
+        if line.name in HIDES or is_cover_up(line.name, line.value):
             continue
-        if is_debug(each.name, each.value):
+        if is_debug(line.name, line.value):
             cause = "it fills logs, slows every step or hides a fault, in every job from now on"
-            fix = f"{_fix(each, '', 'remove it from {}')}; for one run set it in front of a command"
-            yield _fault(each, f"{each.name}={each.value}", "for a single run", cause, fix)
+            fix = f"{_fix(line, '', 'remove it from {}')}; for one run set it in front of a command"
+            yield _fault(line, f"{line.name}={line.value}", "for a single run", cause, fix)
 
 
 def _misread(each: Setting) -> str:
@@ -165,31 +172,35 @@ def _misread(each: Setting) -> str:
     "warning",
     whole=True,
     always=True,
-    why="NCCL reports no error for a value that it cannot read, and uses another one.",
-    manual="Write a valid value, or remove the line.",
+    why="NCCL reports no error for a value that it cannot read, and uses another one",
+    manual="write a valid value, or remove the line",
     alone="Export a valid value in ~/.bashrc.",
 )
-def invalid_value(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def invalid_value(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """NCCL reads a value as another one, or ignores a line of its configuration file."""
-    conf = _conf_paths(found)
-    for each in (*_lines(found, wanted), *_computed(found, wanted)):
+    conf = _conf_paths(state)
+    for each in (*_lines(state, wanted), *_computed(state, wanted)):
         taken = _misread(each)
         # Of NCCL's own files every line is judged below, with its quotes and blanks.
         if taken and (each.path not in conf or not _conf_trouble(_as_line(each), None)):
             cause = "NCCL reports no error for a value that it cannot read"
             yield _fault(each, f"{each.value!r} {taken}", "a value", cause, _value_fix(each))
-    for line in conf_lines(found.env):
+    for line in conf_lines(state.env):
         trouble = _deepspeed_trouble(line) if line.path == DEEPSPEED else None
         trouble = trouble or (
-            _conf_trouble(line, oldest(found)) if line.path != DEEPSPEED else None
+            _conf_trouble(line, oldest(state)) if line.path != DEEPSPEED else None
         )
         if trouble:
-            yield Fault(FileLine(line.path, line.line), repr(line.text), *trouble, fixable=False)
+            yield Fault(
+                FileLine(line.path, line.line),
+                repr(line.text),
+                *trouble,
+            )
 
 
-def _computed(found: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
+def _computed(state: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
     """Yield the session's values of lines that compute them."""
-    yield from computed(found, {*(wanted.env or ()), IFNAME})
+    yield from computed(state, {*(wanted.env or ()), IFNAME})
 
 
 def _value_fix(each: Setting) -> str:

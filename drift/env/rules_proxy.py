@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import FileLine, Subject, Variable
-from gpu_node.drift.env.user_settings import SESSION
+from gpu_node.drift.env.user_settings import REMOVE_ITS_SOURCE, SESSION
 from gpu_node.facts.env.proxies import Proxy
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted
@@ -26,12 +26,12 @@ _READERS = (
     "warning",
     whole=True,
     always=True,
-    why="Every download through the proxy fails: git, pip, wheels, packages.",
-    manual="Remove the setting, or start the proxy.",
+    why="every download through the proxy fails: git, pip, wheels, packages",
+    manual="remove the setting, or start the proxy",
 )
-def proxy(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def proxy(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A proxy on the node itself is set, and no program listens there."""
-    for each in found.env.proxies or ():
+    for each in state.env.proxies or ():
         if not each.listens:
             reader, command = _reader(each)
             yield Fault(
@@ -41,7 +41,6 @@ def proxy(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 cause=f"{reader} cannot connect to a proxy that ended, and every download fails: "
                 "'Failed to connect to ... port ...: Connection refused'",
                 fix=f"start the proxy, or {_removal(each, command)}{_ours(wanted)}",
-                fixable=False,
             )
 
 
@@ -60,7 +59,7 @@ def _reader(each: Proxy) -> tuple[str, str]:
 
 def _removal(each: Proxy, command: str) -> str:
     if not each.path:
-        return "find what sets it (a file that ~/.bashrc reads, sshd's SetEnv, PAM), and remove it"
+        return REMOVE_ITS_SOURCE
     line = f"remove the line {each.path}:{each.line}"
     return f"{line}: {command}" if command else line
 

@@ -7,7 +7,7 @@ import re
 from gpu_node.facts.node import NodeState, UnreadSection
 
 _MISSING = re.compile(r"exit 1: no user (\S+)")
-_SSH = ("account", "authorized", "pending", "known", "logins")
+_SSH = ("account", "authorized", "known", "logins")
 # What of a node is read as the user who trains, or in that user's home.
 _ASKED = (
     *("env.user", "env.launcher", "env.bashrc", "env.settings", "env.conf", "env.processes"),
@@ -18,14 +18,14 @@ _ASKED = (
 )
 
 
-def missing_user(found: NodeState) -> str:
+def missing_user(state: NodeState) -> str:
     """Return the name of who should train here and is unknown; empty where there is such a user."""
-    for each in found.unreadable:
+    for each in state.unreadable:
         if each.section == "env.user" and (match := _MISSING.fullmatch(each.reason)):
             return match[1]
     return ""
 
 
-def is_explained(unread: UnreadSection, found: NodeState) -> bool:
+def is_explained(unread: UnreadSection, state: NodeState) -> bool:
     """Whether a section could not be read because there is no such user."""
-    return unread.section in _ASKED and bool(missing_user(found))
+    return unread.section in _ASKED and bool(missing_user(state))

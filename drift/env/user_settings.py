@@ -12,63 +12,71 @@ from gpu_node.facts.node import NodeState
 DEEPSPEED = "~/.deepspeed_env"
 # Where a value is seen that no line shows.
 SESSION = "what `ssh NODE command` has"
+# How a setting that no start file of the user has is removed.
+REMOVE_ITS_SOURCE = (
+    "find what sets it (a file that ~/.bashrc reads, sshd's SetEnv, PAM), and remove it"
+)
 
 
-def everywhere(found: NodeState) -> Iterator[Setting]:
+def everywhere(state: NodeState) -> Iterator[Setting]:
     """Yield what lines that are not ours set: start files, NCCL's files, DeepSpeed's."""
-    yield from _start_files(found.env)
-    ours = our_conf_lines(found.env)
-    yield from (each for each in conf_settings(found) if each.path != CONF or each.line not in ours)
-    yield from _sent(found.env)
+    yield from _start_files(state.env)
+    ours = our_conf_lines(state.env)
+    yield from (
+        setting
+        for setting in conf_settings(state)
+        if setting.path != CONF or setting.line not in ours
+    )
+    yield from _sent(state.env)
 
 
-def exported(found: EnvState) -> Iterator[Setting]:
+def exported(state: EnvState) -> Iterator[Setting]:
     """Yield what lines that are not ours put into an environment that a launcher may hand on.
 
     What only NCCL itself reads, from its own files, is not among it.
     """
-    yield from _start_files(found)
-    yield from _sent(found)
+    yield from _start_files(state)
+    yield from _sent(state)
 
 
-def of_session(found: NodeState, but: Collection[str] = ()) -> Iterator[Setting]:
+def of_session(state: NodeState, but: Collection[str] = ()) -> Iterator[Setting]:
     """Yield what a launcher's session has and no line that was looked at sets, less some names."""
-    if found.env.settings is None:
+    if state.env.settings is None:
         return
-    for name, value in (found.env.launcher or {}).items():
-        if name not in but and not _naming(found, name):
+    for name, value in (state.env.launcher or {}).items():
+        if name not in but and not _naming(state, name):
             yield Setting(path=SESSION, line=0, name=name, value=value)
 
 
-def computed(found: NodeState, but: Collection[str] = ()) -> Iterator[Setting]:
+def computed(state: NodeState, but: Collection[str] = ()) -> Iterator[Setting]:
     """Yield what a launcher's session has of the names whose every line leaves the value open."""
-    for name, value in (found.env.launcher or {}).items():
-        lines = _naming(found, name)
-        if name not in but and lines and not any(each.is_plain for each in lines):
+    for name, value in (state.env.launcher or {}).items():
+        lines = _naming(state, name)
+        if name not in but and lines and not any(line.is_plain for line in lines):
             yield Setting(path=SESSION, line=0, name=name, value=value)
 
 
-def _naming(found: NodeState, name: str) -> list[Setting]:
+def _naming(state: NodeState, name: str) -> list[Setting]:
     """Return the lines that name a variable, of start files: ours as well, and all others."""
-    lines = [*(found.env.settings or ()), *everywhere(found)]
-    return [each for each in lines if each.name == name]
+    lines = [*(state.env.settings or ()), *everywhere(state)]
+    return [line for line in lines if line.name == name]
 
 
-def _start_files(found: EnvState) -> Iterator[Setting]:
-    return (each for each in found.settings or () if not each.ours)
+def _start_files(state: EnvState) -> Iterator[Setting]:
+    return (setting for setting in state.settings or () if not setting.ours)
 
 
-def _sent(found: EnvState) -> Iterator[Setting]:
+def _sent(state: EnvState) -> Iterator[Setting]:
     """Yield what DeepSpeed's launcher sends to all nodes from its own file."""
-    for line in found.conf or ():
+    for line in state.conf or ():
         name, equals, value = line.text.partition("=")
         if line.path == DEEPSPEED and equals and not name.startswith("#"):
             yield Setting(path=line.path, line=line.line, name=name, value=value)
 
 
-def our_conf_lines(found: EnvState) -> set[int]:
+def our_conf_lines(state: EnvState) -> set[int]:
     """Return the numbers of the lines of /etc/nccl.conf that we wrote."""
-    text = conf_text(found)
+    text = conf_text(state)
     numbers: set[int] = set()
     first, place = 1, 0
     for block in BLOCKS.find(text):
@@ -77,12 +85,12 @@ def our_conf_lines(found: EnvState) -> set[int]:
     return numbers
 
 
-def conf_text(found: EnvState) -> str:
+def conf_text(state: EnvState) -> str:
     """Return /etc/nccl.conf as far as it was read: bytes that are not ASCII are ?."""
-    return "".join(f"{each.text}\n" for each in found.conf or () if each.path == CONF)
+    return "".join(f"{each.text}\n" for each in state.conf or () if each.path == CONF)
 
 
-def conf_lines(found: EnvState) -> list[Line]:
+def conf_lines(state: EnvState) -> list[Line]:
     """Return the lines of NCCL's and DeepSpeed's files that we did not write."""
-    ours = our_conf_lines(found)
-    return [each for each in found.conf or () if each.path != CONF or each.line not in ours]
+    ours = our_conf_lines(state)
+    return [each for each in state.conf or () if each.path != CONF or each.line not in ours]

@@ -9,42 +9,44 @@ from gpu_node.inventories.schema import NodeWanted
 RECENT = 7 * 86400
 
 
-def is_machine(found: NodeState) -> bool:
+def is_machine(state: NodeState) -> bool:
     """Whether the node is a machine, physical or virtual; False where that is unknown.
 
     A container has markers of its manager, or a pid namespace that is not the first of the kernel.
     """
-    container, memory = found.shm.container, found.host.memory
+    container, memory = state.shm.container, state.host.memory
     if container is None or memory is None:
         return False
     return container.kind == "none" and memory.is_machine is True
 
 
-def is_container(found: NodeState) -> bool:
+def is_container(state: NodeState) -> bool:
     """Whether the node is surely a container."""
-    container, memory = found.shm.container, found.host.memory
+    container, memory = state.shm.container, state.host.memory
     has_manager = container is not None and container.kind != "none"
     return has_manager or (memory is not None and memory.is_machine is False)
 
 
-def memory_of(found: NodeState) -> int | None:
+def memory_of(state: NodeState) -> int | None:
     """Return the bytes of memory that a job can use: the machine's, or a container's limit."""
-    memory = found.host.memory
+    memory = state.host.memory
     if memory is None:
         return None
-    if is_container(found) and memory.limit is not None:
+    if is_container(state) and memory.limit is not None:
         return min(memory.total, memory.limit)
     return memory.total
 
 
-def trains(found: NodeState, wanted: NodeWanted) -> bool:
+def trains(state: NodeState, wanted: NodeWanted) -> bool:
     """Whether jobs run on a node: it has a GPU, or shall have one, or it has a PyTorch.
 
     Not every runtime shows a container the PCI devices of its GPUs.
     """
-    smi = found.driver.smi
-    has_gpus = bool(found.driver.devices) or (smi is not None and bool(smi.gpus))
-    has_torch = any(each and each.torch for each in found.nccl.environments.values())
+    smi = state.driver.smi
+    has_gpus = bool(state.driver.devices) or (smi is not None and bool(smi.gpus))
+    has_torch = any(
+        environment and environment.torch for environment in state.nccl.environments.values()
+    )
     return has_gpus or has_torch or wanted.gpu is not None
 
 

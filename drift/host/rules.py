@@ -13,6 +13,7 @@ from gpu_node.drift.host.machine import RECENT, ago, is_container, is_machine
 from gpu_node.drift.host.rules_job import HOST_MEMORY, memory_for_job
 from gpu_node.facts.host.state import BootRow, Boots, Kill, Log, Memory, Swap
 from gpu_node.facts.node import NodeState
+from gpu_node.inventories.plurals import counted
 from gpu_node.inventories.schema import NodeWanted
 
 # Proposed, without a source. Pages that come back from swap are waited for: 1 MiB/s is 256 faults
@@ -24,9 +25,6 @@ _LEAST_AVAILABLE = 0.05
 _SAME_BOOT = 600
 # How many kills one text lists.
 _MOST = 3
-_KILLED = (
-    "a process ended with SIGKILL, without a message of its own: 'exits with return code = -9'"
-)
 
 
 def _is_of_host(about: Subject) -> bool:
@@ -39,32 +37,32 @@ def _is_of_host(about: Subject) -> bool:
     whole=True,
     because_of=(on_node(memory_for_job, when=_is_of_host),),
     always=True,
-    why="The kernel ends a process without a message of its own: the launcher shows 'exits with "
-    "return code = -9', and the other ranks wait for it.",
-    manual="Use less host memory: fewer DataLoader workers, less offload, a smaller dataset cache; "
-    "look at dmesg for what was killed.",
+    why="the kernel ends a process without a message of its own: the launcher shows 'exits "
+    "with return code = -9', and the other ranks wait for it",
+    manual="use less host memory (fewer DataLoader workers, less offload, a smaller cache); "
+    "dmesg | grep -i 'killed process' shows what was killed",
 )
-def oom_killed(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def oom_killed(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The kernel has killed processes since the boot because memory ran out."""
-    memory, log = found.host.memory, found.host.log
+    memory, log = state.host.memory, state.host.log
     if memory is None:
         return
-    if is_container(found):
+    if is_container(state):
         if memory.own_oom_kills:
             yield _oom_fault(f"{_times(memory.own_oom_kills)} in this container", None)
         return
-    if not is_machine(found):
+    if not is_machine(state):
         return
     kills = log.kills if log is not None else ()
     count = max(memory.oom_kills or 0, log.count if log is not None else 0)
     if count:
-        uptime = found.host.swap.uptime if found.host.swap else None
+        uptime = state.host.swap.uptime if state.host.swap else None
         yield _oom_fault(_killed(count, kills, log, uptime), _age(kills, count, uptime))
 
 
 def _killed(count: int, kills: tuple[Kill, ...], log: Log | None, uptime: float | None) -> str:
     text = f"{_times(count)} since the boot"
-    shown = [_kill(each, uptime) for each in reversed(kills[-_MOST:])]
+    shown = [_kill(kill, uptime) for kill in reversed(kills[-_MOST:])]
     if shown:
         return f"{text}, the newest: {'; '.join(shown)}"
     why = "the kernel log does not show which: its beginning is lost"
@@ -74,7 +72,7 @@ def _killed(count: int, kills: tuple[Kill, ...], log: Log | None, uptime: float 
 
 
 def _times(count: int) -> str:
-    return f"{count} process{'es' if count != 1 else ''} killed"
+    return f"{counted(count, 'process', 'processes')} killed"
 
 
 def _kill(kill: Kill, uptime: float | None) -> str:
@@ -105,10 +103,6 @@ def _oom_fault(found: str, age: float | None) -> Fault:
         subject="OOM killer",
         found=found,
         wanted="no process killed for lack of memory",
-        cause=_KILLED,
-        fix="use less host memory (fewer DataLoader workers, less offload, a smaller cache); "
-        "dmesg | grep -i 'killed process' shows what was killed",
-        fixable=False,
         severity=severity,
     )
 
@@ -119,19 +113,19 @@ def _oom_fault(found: str, age: float | None) -> Fault:
     whole=True,
     because_of=(on_node(memory_for_job, when=_is_of_host),),
     always=True,
-    why="Processes wait for memory: each step takes many times as long, and the node hardly "
-    "answers. After that the kernel kills a process, or the node has to be reset.",
-    manual="End what uses the memory (top, sorted by RES), or start the job with less offload and "
-    "fewer DataLoader workers.",
+    why="processes wait for memory: a step takes many times as long, the node hardly "
+    "answers, and next the kernel kills a process",
+    manual="end what uses the memory (top, sorted by RES), or start the job with less offload "
+    "and fewer DataLoader workers",
 )
-def memory_pressure(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def memory_pressure(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The node swaps, its processes wait for memory, or hardly any memory is left."""
-    memory = found.host.memory
-    if memory is None or not is_machine(found):
+    memory = state.host.memory
+    if memory is None or not is_machine(state):
         return
     signs = [
         sign
-        for sign in (_swapping(found.host.swap, memory), _stalled(memory), _used_up(memory))
+        for sign in (_swapping(state.host.swap, memory), _stalled(memory), _used_up(memory))
         if sign
     ]
     if signs:
@@ -140,11 +134,6 @@ def memory_pressure(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             found="; ".join(signs),
             wanted=f"no swap-in, all processes stalled less than {_STALLED:.0f} % of the time, "
             f"{_LEAST_AVAILABLE * 100:.0f} % of the memory available",
-            cause="processes wait for memory: a step takes many times as long, the node hardly "
-            "answers, and next the kernel kills a process",
-            fix="end what uses the memory (top, sorted by RES), or start the job with less "
-            "offload and fewer DataLoader workers",
-            fixable=False,
         )
 
 
@@ -176,15 +165,15 @@ def _used_up(memory: Memory) -> str:
     ("warning", "info"),
     whole=True,
     always=True,
-    why="The node lost power, crashed or was reset: what it had not written to disk is lost, and "
-    "the cause may come back under the next job.",
-    manual="Look for the cause in the journal of the boot before (journalctl -b -1 -e), in the "
-    "BMC's event log, and in the sizes of files that were written then.",
+    why="the node lost power, crashed or was reset: files that were open then may be cut off "
+    "(checkpoints, downloads), and the cause may come back",
+    manual="look at the end of the log before it (journalctl -b -1 -e, or /var/log/messages) "
+    "and at the BMC's event log (ipmitool sel list)",
 )
-def unclean_boot(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def unclean_boot(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """No shutdown came before the last boot."""
-    boots = found.host.boots
-    if boots is None or not is_machine(found) or boots.now is None or boots.uptime is None:
+    boots = state.host.boots
+    if boots is None or not is_machine(state) or boots.now is None or boots.uptime is None:
         return
     booted = boots.now - boots.uptime
     ended = _ended(boots, booted)
@@ -194,11 +183,6 @@ def unclean_boot(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             subject="last boot",
             found=f"booted {_moment(booted)} ({ago(boots.uptime)}) without a shutdown before it",
             wanted="a shutdown before each boot",
-            cause="the node lost power, crashed or was reset: files that were open then may be cut "
-            "off (checkpoints, downloads), and the cause may come back",
-            fix="look at the end of the log before it (journalctl -b -1 -e, or /var/log/messages) "
-            "and at the BMC's event log (ipmitool sel list)",
-            fixable=False,
             severity=severity,
         )
 

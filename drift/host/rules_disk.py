@@ -1,4 +1,4 @@
-"""Host rule about disks: a local file system that a job writes to is full."""
+"""Host rule about disks: a local file system that a job writes to is full or read-only."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ _INODES = 1_000_000
     "host.disk-full",
     ("warning", "error"),
     always=True,
-    why="A checkpoint, a cache or a log cannot be written: 'No space left on device', or "
-    "'PytorchStreamWriter failed writing file' in the middle of a job.",
-    manual="Delete what is not needed (du -xh --max-depth=2 PATH | sort -h), or move caches with "
-    "HF_HOME, PIP_CACHE_DIR and TMPDIR.",
+    stops="every",
+    why="a checkpoint, a cache or a log cannot be written: 'No space left on device' (errno "
+    "28), also where bytes are left and inodes are not",
+    manual="delete what is not needed (du -xh --max-depth=2 PATH | sort -h), or move caches "
+    "with HF_HOME, PIP_CACHE_DIR and TMPDIR",
 )
-def disk_full(found: HostState, wanted: object) -> Iterator[Fault]:
+def disk_full(state: HostState, wanted: object) -> Iterator[Fault]:
     """A local file system with /, /tmp, /var, the user's home or the workspace is nearly full."""
-    for disk in found.disks or ():
+    for disk in state.disks or ():
         shown = [text for text in (_bytes(disk), _inodes(disk)) if text]
         if shown:
             is_out = disk.available == 0 or disk.inodes_free == 0
@@ -36,11 +37,30 @@ def disk_full(found: HostState, wanted: object) -> Iterator[Fault]:
                 subject=Path(disk.point),
                 found="; ".join(shown) + (f" (it has {', '.join(others)})" if others else ""),
                 wanted=f"less than {_percent(_FULL, 1)} used",
-                cause="a checkpoint, a cache or a log cannot be written: 'No space left on device' "
-                "(errno 28), also where bytes are left and inodes are not",
                 fix=f"delete what is not needed: du -xh --max-depth=2 {disk.point} | sort -h",
-                fixable=False,
                 severity="error" if is_out else None,
+            )
+
+
+@rule(
+    "host.read-only",
+    "error",
+    always=True,
+    stops="every",
+    why="nothing can be written or installed there; a disk with errors becomes read-only by itself",
+    manual="look in dmesg for a broken disk, check the file system, and mount it again: mount -o "
+    "remount,rw PATH",
+    alone="Leave the node out of the job, or move what is written to another file system.",
+)
+def read_only(state: HostState, wanted: object) -> Iterator[Fault]:
+    """A local file system with /, /tmp, /var, the user's home or the workspace is read-only."""
+    for disk in state.disks or ():
+        if disk.read_only:
+            yield Fault(
+                subject=Path(disk.point),
+                found="read-only",
+                wanted="writable",
+                fix=f"look in dmesg for a broken disk, then: mount -o remount,rw {disk.point}",
             )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_node.drift import units
 from gpu_node.drift.engine.finding import Severity
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Thing
 from gpu_node.drift.host.estimate import BUFFERS, Estimate, Job, estimate
@@ -32,26 +32,27 @@ _SOURCE = (
     ("error", "warning", "info"),
     between=True,
     key="jobs.parameters and jobs.zero",
-    why="The job ends with 'CUDA out of memory', or the kernel kills its processes ('exits with "
-    "return code = -9'). Each parameter takes 18 bytes with Adam in mixed precision: 2 for itself, "
-    "4 for its copy in fp32, 4 for its gradient, 8 for Adam. ZeRO divides them among all GPUs: "
-    "stage 3 all of them, stage 2 all but the 2, stage 1 the last 12 of the paper's 16. With "
-    "offload to the CPU they are in the memory of the nodes, times 1.5 for buffers (DeepSpeed's "
-    "estimate_zero3_model_states_mem_needs and estimate_zero2_model_states_mem_needs; the ZeRO "
-    "paper, arXiv:1910.02054).",
-    manual="Use jobs: {zero: 3, offload: cpu}, more GPUs, a smaller model, or train fewer "
-    "parameters (LoRA).",
+    stops="asks",
+    why="the job ends with 'CUDA out of memory', or the kernel kills its processes ('exits "
+    "with return code = -9'); each parameter takes 18 bytes with Adam in mixed "
+    "precision: 2 for itself, 4 for its copy in fp32, 4 for its gradient, 8 for Adam; "
+    "zeRO divides them among all GPUs: stage 3 all of them, stage 2 all but the 2, stage "
+    "1 the last 12 of the paper's 16; with offload to the CPU they are in the memory of "
+    "the nodes, times 1.5 for buffers (DeepSpeed's estimate_zero3_model_states_mem_needs "
+    "and estimate_zero2_model_states_mem_needs; the ZeRO paper, arXiv:1910.02054)",
+    manual="use jobs: {zero: 3, offload: cpu}, more GPUs, a smaller model, or train fewer "
+    "parameters (LoRA)",
 )
-def memory_for_job(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def memory_for_job(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """The model of `jobs` does not fit into the GPUs or the memory of this node."""
     jobs = wanted.jobs
     if jobs is None or jobs.parameters is None or jobs.zero is None:
         return
-    own = wanted.gpu.count if wanted.gpu else _found_gpus(found)
+    own = wanted.gpu.count if wanted.gpu else found_gpus(state)
     if own is None:
         yield _not_estimated("this node")
         return
-    counts = {name: each for name, each in among.once(_gpus).items() if name != among.name}
+    counts = {name: each for name, each in nodes.once(_gpus).items() if name != nodes.name}
     unknown = [each for each, count in counts.items() if count is None]
     if unknown:
         yield _not_estimated(", ".join(unknown))
@@ -59,8 +60,8 @@ def memory_for_job(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
     gpus = own + sum(count or 0 for count in counts.values())
     offload = jobs.offload == "cpu"
     needed = estimate(Job(jobs.parameters, jobs.zero, offload, gpus, own))
-    yield from _on_gpus(found, jobs, needed)
-    yield from _in_memory(found, jobs, needed)
+    yield from _on_gpus(state, jobs, needed)
+    yield from _in_memory(state, jobs, needed)
 
 
 def _not_estimated(what: str) -> Fault:
@@ -70,28 +71,27 @@ def _not_estimated(what: str) -> Fault:
         wanted="the number of GPUs of all nodes",
         cause="ZeRO divides the states of the model among all GPUs of the job",
         fix="name them in the inventory: gpu: {model: ..., count: ...}",
-        fixable=False,
         severity="info",
     )
 
 
-def _found_gpus(found: NodeState) -> int | None:
-    smi = found.driver.smi
-    return (len(smi.gpus) if smi else 0) or len(found.driver.devices or ()) or None
+def found_gpus(state: NodeState) -> int | None:
+    smi = state.driver.smi
+    return (len(smi.gpus) if smi else 0) or len(state.driver.devices or ()) or None
 
 
-def _gpus(among: Among) -> dict[str, int | None]:
-    return {peer.name: _gpus_of(peer, among) for peer in among.nodes}
+def _gpus(nodes: Nodes) -> dict[str, int | None]:
+    return {peer.name: _gpus_of(peer, nodes) for peer in nodes.peers}
 
 
-def _gpus_of(peer: Peer, among: Among) -> int | None:
+def _gpus_of(peer: Peer, nodes: Nodes) -> int | None:
     """Return the GPUs of another node: as the inventory says, since one may be lost for now."""
-    state = among.found.get(peer.name)
-    return peer.gpus or (_found_gpus(state) if state else None)
+    state = nodes.states.get(peer.name)
+    return peer.gpus or (found_gpus(state) if state else None)
 
 
-def _on_gpus(found: NodeState, jobs: JobsWanted, needed: Estimate) -> Iterator[Fault]:
-    gpus = found.driver.smi.gpus if found.driver.smi else ()
+def _on_gpus(state: NodeState, jobs: JobsWanted, needed: Estimate) -> Iterator[Fault]:
+    gpus = state.driver.smi.gpus if state.driver.smi else ()
     sizes = [gpu.memory * 1024**2 for gpu in gpus if gpu.memory]
     if not sizes or needed.gpu <= min(sizes) * _STATES_AT_MOST:
         return
@@ -104,7 +104,6 @@ def _on_gpus(found: NodeState, jobs: JobsWanted, needed: Estimate) -> Iterator[F
         wanted=f"{units.size(needed.gpu)} for the states of the model alone{left}",
         cause=f"'CUDA out of memory': {needed.gpu_formula}, {_SOURCE}",
         fix=_less(jobs),
-        fixable=False,
         severity="warning" if fits else None,
     )
 
@@ -121,8 +120,8 @@ def _less(jobs: JobsWanted) -> str:
     return ", ".join([*ways, "more GPUs, a smaller model, or fewer trained parameters (LoRA)"])
 
 
-def _in_memory(found: NodeState, jobs: JobsWanted, needed: Estimate) -> Iterator[Fault]:
-    memory = memory_of(found)
+def _in_memory(state: NodeState, jobs: JobsWanted, needed: Estimate) -> Iterator[Fault]:
+    memory = memory_of(state)
     if memory is None or needed.host <= memory:
         return
     # The factor for buffers is an estimate; without it the job does not fit in any way.
@@ -139,6 +138,5 @@ def _in_memory(found: NodeState, jobs: JobsWanted, needed: Estimate) -> Iterator
         cause="the kernel kills a rank ('exits with return code = -9'): "
         f"{needed.host_formula} for buffers, {_SOURCE}",
         fix=fix,
-        fixable=False,
         severity=severity,
     )

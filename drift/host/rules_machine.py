@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Thing
 from gpu_node.drift.ranges import ranges
@@ -22,40 +22,36 @@ _Machines = dict[tuple[str, str], list[str]]
     between=True,
     several=True,
     always=True,
-    why="A launcher starts two ranks on each of its GPUs: 'Duplicate GPU detected'. What is "
-    "compared between the nodes is compared with itself.",
-    manual="Keep one name of the machine in the inventory, or correct the address of the other "
-    "one.",
+    stops="several",
+    why="both names answer with one host name and one id of the boot: a launcher starts two ranks "
+    "on each GPU ('Duplicate GPU detected'), and nothing is compared",
+    manual=ONE_NAME,
 )
-def one_machine(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def one_machine(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """Another name of the inventory is the same machine: one host name, one boot."""
-    names = same_machine(found, among)
+    names = same_machine(state, nodes)
     if len(names) > 1:
         yield Fault(
             subject=Thing("inventory"),
             found=are_one(ranges(names)),
             wanted="a machine for each name",
-            cause="they answer with one host name and one id of the boot: a launcher starts two "
-            "ranks on each GPU ('Duplicate GPU detected'), and nothing is compared",
-            fix=ONE_NAME,
-            fixable=False,
         )
 
 
-def same_machine(found: NodeState, among: Among) -> Sequence[str]:
+def same_machine(state: NodeState, nodes: Nodes) -> Sequence[str]:
     """Return the names of the inventory that are this node's machine, its own among them.
 
     Containers of one machine have its boot, but each another host name.
     """
-    identity = _identity(found)
-    alike = among.once(_machines).get(identity, ()) if all(identity) else ()
-    return [each.name for each in among.nodes if each.name in (*alike, among.name)]
+    identity = _identity(state)
+    alike = nodes.once(_machines).get(identity, ()) if all(identity) else ()
+    return [peer.name for peer in nodes.peers if peer.name in (*alike, nodes.name)]
 
 
-def _machines(among: Among) -> _Machines:
+def _machines(nodes: Nodes) -> _Machines:
     machines: _Machines = defaultdict(list)
-    for peer in among.nodes:
-        if (state := among.found.get(peer.name)) is not None:
+    for peer in nodes.peers:
+        if (state := nodes.states.get(peer.name)) is not None:
             machines[_identity(state)].append(peer.name)
     return machines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Thing
 from gpu_node.drift.host.rules_machine import same_machine
@@ -23,35 +23,36 @@ _GLOO = "GLOO_SOCKET_IFNAME"
     between=True,
     several=True,
     always=True,
-    why="torch's gloo listens on the address of the node's own name, and on loopback where the "
-    "name has none: 'Gloo connectFullMesh failed'. Logs call the node by it.",
-    manual="Set the name (hostnamectl set-hostname NAME), and a line with the node's address and "
-    "this name in /etc/hosts.",
+    why="gloo resolves the node's own name, and listens on loopback where that is its "
+    "address, or no address of this node: the others connect to themselves, 'Gloo "
+    "connectFullMesh failed' with remote=[127.0.0.1]",
+    manual="set the name (hostnamectl set-hostname NAME), and a line with the node's address "
+    "and this name in /etc/hosts",
     alone="Export GLOO_SOCKET_IFNAME=INTERFACE in the shell of the launcher.",
 )
-def name(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def name(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """The node's own name leads to loopback, or is not that of the inventory."""
-    own = found.host.name
-    if own is None or not among.others:
+    own = state.host.name
+    if own is None or not (nodes.others or nodes.newcomer):
         return
-    listens = _listens_on(found)
-    is_same = _short(own.name) == _short(among.name)
-    if listens and not (found.env.launcher or {}).get(_GLOO):
+    # The mesh gives a newcomer the lines of /etc/hosts that it lacks.
+    listens = "" if nodes.newcomer else _listens_on(state)
+    is_same = _short(own.name) == _short(nodes.name)
+    if listens and not (state.env.launcher or {}).get(_GLOO):
         # One finding for one cause: the same name is judged with those of all other nodes.
-        known = {each.peer for each in unresolved(found, wanted, among)}
-        if not (is_same and among.name in known):
-            yield _on_loopback(own.name, listens, _address(found, wanted, among))
+        known = {each.peer for each in unresolved(state, wanted, nodes)}
+        if not (is_same and nodes.name in known):
+            yield _on_loopback(own.name, listens, _address(state, wanted, nodes))
             return
     # A machine with two names is not called by both of them.
-    if not is_same and len(same_machine(found, among)) <= 1:
+    if not is_same and len(same_machine(state, nodes)) <= 1:
         yield Fault(
             subject=Thing("host name"),
             found=own.name,
-            wanted=among.name,
+            wanted=nodes.name,
             cause="logs of jobs, and errors of NCCL and torch, name the node differently than the "
             "inventory; nothing else depends on it",
-            fix=f"hostnamectl set-hostname {among.name}, or name it so in the inventory",
-            fixable=False,
+            fix=f"hostnamectl set-hostname {nodes.name}, or name it so in the inventory",
         )
 
 
@@ -64,26 +65,22 @@ def _on_loopback(name: str, listens: str, address: str) -> Fault:
         subject=Thing("host name"),
         found=f"{name} {listens}",
         wanted=f"an address of this node{such_as}",
-        cause="gloo resolves the node's own name, and listens on loopback where that is "
-        "its address, or no address of this node: the others connect to themselves, "
-        "'Gloo connectFullMesh failed' with remote=[127.0.0.1]",
         fix=f"{line} in /etc/hosts, and no other line of this name there; or export {_GLOO} with "
         f"{interface}",
-        fixable=False,
         severity="error",
     )
 
 
-def _address(found: NodeState, wanted: NodeWanted, among: Among) -> str:
+def _address(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> str:
     """Return an IP address of the node for the others: the inventory's, else one of its routes.
 
     The inventory may have a host name instead, which a line of /etc/hosts cannot have.
     """
-    routes = found.network.routes or ()
+    routes = state.network.routes or ()
     known = (
         wanted.address,
-        *(each.address for each in routes if each.node == among.name and each.local),
-        *(each.source for each in routes if each.node != among.name and not each.local),
+        *(route.address for route in routes if route.node == nodes.name and route.local),
+        *(route.source for route in routes if route.node != nodes.name and not route.local),
     )
     usable = (each for each in known if each and is_address(each) and not is_loopback(each))
     return next(usable, "")
@@ -93,19 +90,19 @@ def _short(text: str) -> str:
     return text.partition(".")[0].lower()
 
 
-def _listens_on(found: NodeState) -> str:
+def _listens_on(state: NodeState) -> str:
     """Return why gloo would listen on loopback; empty where it does not, or that is unknown.
 
     It takes the first address of the name that it can bind, else loopback: createDefaultDevice of
     torch/csrc/distributed/c10d/ProcessGroupGloo.cpp.
     """
-    own = found.host.name
-    if own is None or own.addresses is None or found.network.addresses is None:
+    own = state.host.name
+    if own is None or own.addresses is None or state.network.addresses is None:
         return ""
     if not own.addresses:
         return "does not resolve"
-    mine = {_ip(each.address) for each in found.network.addresses}
-    usable = [each for each in own.addresses if is_loopback(each) or _ip(each) in mine]
+    mine = {_ip(address.address) for address in state.network.addresses}
+    usable = [address for address in own.addresses if is_loopback(address) or _ip(address) in mine]
     if usable and not is_loopback(usable[0]):
         return ""
     resolved = ", ".join(own.addresses)

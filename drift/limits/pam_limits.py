@@ -13,6 +13,7 @@ from gpu_node.facts.limits.state import (
     LAST_FILE,
     OWN_FILE,
     OWN_FILES,
+    UNITS,
     Item,
     Limit,
     LimitsState,
@@ -25,32 +26,33 @@ Kind = Literal["soft", "hard"]
 # What a file of our own says, in the kernel's unit.
 OwnLines = dict[tuple[Kind, Item], Limit]
 
-ITEMS: tuple[Item, ...] = ("nofile", "memlock", "stack", "nproc")
+# More of these is never worse; of the stack it is, see limits.stack-unlimited.
+GROWING: tuple[Item, ...] = ("nofile", "memlock", "nproc")
 KINDS: tuple[Kind, Kind] = ("soft", "hard")
 # Whatever the order, a user's line beats a group's, and that the wildcard's (pam_limits.c).
 _USER, _GROUP, _LOGIN_GROUP, _ANY_LOGIN, _ALL_USERS = range(5)
 _RANGE = re.compile(r"(\d*):(\d*)")
 
 
-def is_known(found: LimitsState) -> bool:
+def is_known(state: LimitsState) -> bool:
     """Return whether all was read that our file is made from; from half of it lines would get lost.
 
     That is what the files say, for whom we speak, and how many open files the kernel grants.
     """
-    return None not in (found.files, found.user, found.nr_open)
+    return None not in (state.files, state.user, state.nr_open)
 
 
-def deciding(found: LimitsState, lines: Iterable[Line], item: Item) -> dict[Kind, Line]:
+def deciding(state: LimitsState, lines: Iterable[Line], item: Item) -> dict[Kind, Line]:
     """Return the lines that decide a limit for the SSH user, as limits.conf(5) ranks them.
 
     Unknown where the user is not known; nothing decides where a line exempts the user.
     """
     best: dict[Kind, tuple[int, Line]] = {}
     lines = list(lines)
-    if found.user is None or exemption(found.user, lines):
+    if state.user is None or exemption(state.user, lines):
         return {}
     for line in lines:
-        rank = _rank(line.domain, found) if line.item == item else None
+        rank = _rank(line.domain, state) if line.item == item else None
         for kind in (each for each in KINDS if line.kind in (each, "-")):
             if rank is None or (kind in best and best[kind][0] < rank):
                 break  # a dash that loses the soft limit sets no hard one, either
@@ -64,13 +66,13 @@ def exemption(user: User, lines: Iterable[Line]) -> Line | None:
     return next((line for line in lines if line.item == EXEMPT and line.domain in names), None)
 
 
-def _rank(domain: str, found: LimitsState) -> int | None:
-    user = found.user
+def _rank(domain: str, state: LimitsState) -> int | None:
+    user = state.user
     if user is None or domain == user.name:
         return _USER
     if bounds := _RANGE.fullmatch(domain):
         return _USER if _within(bounds, user.uid) else None
-    if user.uid == 0 and found.pam is not None and found.pam.spares_root:
+    if user.uid == 0 and state.pam is not None and state.pam.spares_root:
         return None
     if domain[:1] in ("@", "%") and domain != "%":
         rank = _GROUP if domain[0] == "@" else _LOGIN_GROUP
@@ -94,38 +96,38 @@ def _within(bounds: re.Match[str], number: int) -> bool:
     return number >= int(low) and (not high or number <= int(high))
 
 
-def lacking(found: LimitsState, wanted: LimitsWanted, item: Item) -> list[Kind]:
+def lacking(state: LimitsState, wanted: LimitsWanted, item: Item) -> list[Kind]:
     """Return which of the session's limits, soft and hard, are below what is wanted."""
     expected = wanted.stack if item == "stack" else getattr(wanted, item)
-    if found.session is None or expected is None:
+    if state.session is None or expected is None:
         return []
-    pair = getattr(found.session, item)
-    if pair is None or (item == "nproc" and found.user is not None and found.user.uid == 0):
+    pair = getattr(state.session, item)
+    if pair is None or (item == "nproc" and state.user is not None and state.user.uid == 0):
         return []  # the kernel compares the processes of root with no limit (kernel/fork.c)
     if item == "stack":  # the other way round: unlimited is the fault, see limits.stack-unlimited
         return ["soft"] if pair.soft == "unlimited" else []
     return [kind for kind in KINDS if not at_least(getattr(pair, kind), expected)]
 
 
-def above_nr_open(found: LimitsState, wanted: LimitsWanted) -> bool:
+def above_nr_open(state: LimitsState, wanted: LimitsWanted) -> bool:
     """Return whether more open files are wanted than the kernel ever grants."""
-    return None not in (wanted.nofile, found.nr_open) and (wanted.nofile or 0) > (
-        found.nr_open or 0
+    return None not in (wanted.nofile, state.nr_open) and (wanted.nofile or 0) > (
+        state.nr_open or 0
     )
 
 
-def own_lines(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
+def own_lines(state: LimitsState, wanted: LimitsWanted) -> OwnLines:
     """Return what our file should say: what it says already, and what the session lacks.
 
     Only that, so that a limit which is higher by other means is never lowered. Ask `is_known`
     first.
     """
-    lines = _present(found, wanted)
-    for item in ITEMS:
-        if item == "nofile" and not (wanted.nofile and grantable(found, wanted.nofile)):
+    lines = _present(state, wanted)
+    for item in UNITS:
+        if item == "nofile" and not (wanted.nofile and grantable(state, wanted.nofile)):
             continue
         expected: Limit | None = getattr(wanted, item)
-        lacks = lacking(found, wanted, item)
+        lacks = lacking(state, wanted, item)
         for kind in KINDS if lacks and expected is not None else ():
             # What we asked for above that may be the reason: sshd grants all of a line or nothing.
             ours = lines.get((kind, item))
@@ -134,19 +136,19 @@ def own_lines(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
     return lines
 
 
-def _present(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
+def _present(state: LimitsState, wanted: LimitsWanted) -> OwnLines:
     """Return what our file says now, the highest where it says several.
 
     A number of open files that no session can get is corrected.
     """
-    ours = ("*", "root", found.user.name if found.user else "root")
+    ours = ("*", "root", state.user.name if state.user else "root")
     lines: OwnLines = {}
-    for line in found.files or ():
+    for line in state.files or ():
         if line.path not in OWN_FILES or line.domain not in ours or line.item == EXEMPT:
             continue
         value = line.value
-        if line.item == "nofile" and not grantable(found, value):
-            if wanted.nofile is None or not grantable(found, wanted.nofile):
+        if line.item == "nofile" and not grantable(state, value):
+            if wanted.nofile is None or not grantable(state, wanted.nofile):
                 continue
             value = wanted.nofile
         for kind in KINDS:
@@ -156,32 +158,32 @@ def _present(found: LimitsState, wanted: LimitsWanted) -> OwnLines:
     return lines
 
 
-def grantable(found: LimitsState, nofile: Limit) -> bool:
+def grantable(state: LimitsState, nofile: Limit) -> bool:
     """Return whether the kernel would grant that many open files (fs.nr_open; unknown is no)."""
-    return found.nr_open is not None and at_least(found.nr_open, nofile)
+    return state.nr_open is not None and at_least(state.nr_open, nofile)
 
 
 def with_own(
-    found: LimitsState, own: OwnLines, domains: Iterable[str], path: str = OWN_FILE
+    state: LimitsState, own: OwnLines, domains: Iterable[str], path: str = OWN_FILE
 ) -> list[Line]:
     """Return the lines as pam_limits would read them with `own` in our file."""
-    others = [line for line in found.files or () if line.path not in OWN_FILES]
+    others = [line for line in state.files or () if line.path not in OWN_FILES]
     return sorted([*others, *_as_lines(own, domains, path)], key=lambda line: _order(line.path))
 
 
 def overruling(
-    found: LimitsState, wanted: LimitsWanted, item: Item, path: str = LAST_FILE
+    state: LimitsState, wanted: LimitsWanted, item: Item, path: str = LAST_FILE
 ) -> Line | None:
     """Return the line of others that would still decide with our lines in `path`, if there is one.
 
     Nothing is read later than LAST_FILE, but for names that sort after it.
     """
-    if found.user is None:
+    if state.user is None:
         return None
     decided = deciding(
-        found, with_own(found, own_lines(found, wanted), domains(found.user), path), item
+        state, with_own(state, own_lines(state, wanted), domains(state.user), path), item
     )
-    for kind in lacking(found, wanted, item):
+    for kind in lacking(state, wanted, item):
         line = decided.get(kind)
         if line is not None and line.path not in OWN_FILES and not suffices(line, wanted, item):
             return line
@@ -195,13 +197,13 @@ def suffices(line: Line, wanted: LimitsWanted, item: Item) -> bool:
     return at_least(line.value, getattr(wanted, item))
 
 
-def own_files(found: LimitsState, wanted: LimitsWanted) -> list[str]:
+def own_files(state: LimitsState, wanted: LimitsWanted) -> list[str]:
     """Return the files that our lines are written to: those that have some, and one at least.
 
     The one that is read last only where a line of another file decides otherwise.
     """
-    needs_last = any(overruling(found, wanted, item, OWN_FILE) for item in ITEMS)
-    paths = {line.path for line in found.files or ()} & {*OWN_FILES}
+    needs_last = any(overruling(state, wanted, item, OWN_FILE) for item in UNITS)
+    paths = {line.path for line in state.files or ()} & {*OWN_FILES}
     return sorted(paths | {LAST_FILE if needs_last else OWN_FILE})
 
 

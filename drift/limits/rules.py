@@ -12,6 +12,7 @@ from gpu_node.drift.engine.subject import Limit, Path
 from gpu_node.drift.host.machine import trains
 from gpu_node.drift.limits import services
 from gpu_node.drift.limits.pam_limits import (
+    GROWING,
     Kind,
     above_nr_open,
     deciding,
@@ -23,14 +24,12 @@ from gpu_node.drift.limits.pam_limits import (
     own_files,
     suffices,
 )
-from gpu_node.drift.units import at_least, limit
+from gpu_node.drift.units import at_least, conf_limit, limit
 from gpu_node.facts.limits.state import (
     OWN_FILES,
     PAM_STACK,
-    UNITS,
     Item,
     LimitsState,
-    Line,
 )
 from gpu_node.facts.limits.state import Limit as Value
 from gpu_node.facts.node import NodeState
@@ -39,8 +38,6 @@ from gpu_node.inventories.schema import LimitsWanted, NodeWanted
 # PAM files that sshd reads itself or by the usual includes (Debian, Ubuntu; Red Hat).
 _SSHD_PAM = ("sshd", "common-session", "password-auth", "system-auth")
 
-# Items that count things; the others are bytes.
-_COUNTS = ("nofile", "nproc")
 # The line that a deploy adds to the PAM stack of sshd, as distributions write it.
 PAM_LINE = "session    required   pam_limits.so"
 
@@ -81,73 +78,67 @@ _LOCKED = Floor(
 )
 
 
-def _session_value(found: LimitsState, item: Item) -> str:
-    if found.session is None:
+def _session_value(state: LimitsState, item: Item) -> str:
+    if state.session is None:
         return "unreadable"
-    pair, in_bytes = getattr(found.session, item), item not in _COUNTS
+    pair = getattr(state.session, item)
     if pair is None:
         return "unreadable"
-    return f"soft {limit(pair.soft, in_bytes)}, hard {limit(pair.hard, in_bytes)}"
+    return f"soft {limit(pair.soft, item)}, hard {limit(pair.hard, item)}"
 
 
-def _granted(found: LimitsState, wanted: LimitsWanted, item: Item) -> bool:
+def _granted(state: LimitsState, wanted: LimitsWanted, item: Item) -> bool:
     """Return whether the files grant all that the session lacks.
 
     A line of ours that asks for more than is wanted grants nothing: sshd may not give that much.
     """
-    lines, expected = deciding(found, found.files or (), item), getattr(wanted, item)
+    lines, expected = deciding(state, state.files or (), item), getattr(wanted, item)
     too_much = any(
         line.path in OWN_FILES and line.value != expected and at_least(line.value, expected)
         for line in lines.values()
     )
     return not too_much and all(
         kind in lines and at_least(lines[kind].value, expected)
-        for kind in lacking(found, wanted, item)
+        for kind in lacking(state, wanted, item)
     )
 
 
-def _manual_fix(found: LimitsState, wanted: LimitsWanted, item: Item) -> str | None:
+def _manual_fix(state: LimitsState, wanted: LimitsWanted, item: Item) -> str | None:
     """Return what a person has to do before a file of ours can help; None if it helps as it is."""
-    if not is_known(found):
+    if not is_known(state):
         return "first repair what could not be read, see limits.unreadable"
-    line = exemption(found.user, found.files or ()) if found.user else None
+    line = exemption(state.user, state.files or ()) if state.user else None
     if line is not None:
         return (
             f"{quote(line.path)} line {line.line} exempts {line.domain} from all limits: remove it"
         )
-    line = overruling(found, wanted, item)
+    line = overruling(state, wanted, item)
     if line is not None:
         return f"{quote(line.path)} line {line.line} sets the limit: raise or remove it"
-    trouble = None if adds_pam_limits(found) else _pam_trouble(found)
+    trouble = None if adds_pam_limits(state) else _pam_trouble(state)
     return trouble[1] if trouble else None
 
 
-def _decided(found: LimitsState, wanted: LimitsWanted, item: Item) -> str:
+def _decided(state: LimitsState, wanted: LimitsWanted, item: Item) -> str:
     """Return which lines of the files set what the session lacks, in front of a cause."""
-    now = deciding(found, found.files or (), item)
-    lines = [now[kind] for kind in lacking(found, wanted, item) if kind in now]
-    low = {f"{quote(each.path)} line {each.line}": each for each in lines}
+    now = deciding(state, state.files or (), item)
+    lines = [now[kind] for kind in lacking(state, wanted, item) if kind in now]
+    low = {f"{quote(line.path)} line {line.line}": line for line in lines}
     named = [
-        f"{where} ({each.domain} {each.kind} {item} {_written(each, item)})"
+        f"{where} ({each.domain} {each.kind} {item} {conf_limit(each.value, item)})"
         for where, each in low.items()
         if not suffices(each, wanted, item)
     ]
     return f"{' and '.join(named)} decide{'' if named[1:] else 's'} now; " if named else ""
 
 
-def _written(line: Line, item: Item) -> str:
-    """Return a line's value as limits.conf(5) counts it."""
-    return str(line.value if line.value == "unlimited" else int(line.value) // UNITS[item])
-
-
-def _line(found: LimitsState, wanted: LimitsWanted, item: Item) -> str:
+def _line(state: LimitsState, wanted: LimitsWanted, item: Item) -> str:
     """Return the line for an SSH user who is not root, to ask the administrator for."""
-    if found.user is None or found.user.uid == 0 or " " in found.user.name:
+    if state.user is None or state.user.uid == 0 or " " in state.user.name:
         return ""
-    kinds = ["soft"] if item == "stack" else lacking(found, wanted, item)
-    expected = getattr(wanted, item)
-    value = expected if expected == "unlimited" else int(expected) // UNITS[item]
-    return f": `{found.user.name} {'-' if kinds[1:] else kinds[0]} {item} {value}`"
+    kinds = ["soft"] if item == "stack" else lacking(state, wanted, item)
+    value = conf_limit(getattr(wanted, item), item)
+    return f": `{state.user.name} {'-' if kinds[1:] else kinds[0]} {item} {value}`"
 
 
 def cause_of(item: Item) -> str:
@@ -155,35 +146,34 @@ def cause_of(item: Item) -> str:
     return _CAUSES[item]
 
 
-def too_low(found: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[Fault]:
+def too_low(state: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[Fault]:
     """Yield the fault of a limit of the session that the files do not grant, either."""
-    if not lacking(found, wanted, item) or _granted(found, wanted, item):
+    if not lacking(state, wanted, item) or _granted(state, wanted, item):
         return  # the files grant it: that is limits.not-effective
-    expected = limit(getattr(wanted, item), item not in _COUNTS)
-    manual_fix = _manual_fix(found, wanted, item)
-    where = f"{own_files(found, wanted)[-1]}{_line(found, wanted, item)}"
-    if adds_pam_limits(found):
+    expected = limit(getattr(wanted, item), item)
+    manual_fix = _manual_fix(state, wanted, item)
+    where = f"{own_files(state, wanted)[-1]}{_line(state, wanted, item)}"
+    if adds_pam_limits(state):
         where += f", and add '{' '.join(PAM_LINE.split())}' to {PAM_STACK}"
     yield Fault(
         subject=Limit(item),
-        found=_session_value(found, item),
+        found=_session_value(state, item),
         wanted=expected,
-        cause=f"{_decided(found, wanted, item)}{_CAUSES[item]}",
+        cause=f"{_decided(state, wanted, item)}{_CAUSES[item]}",
         fix=manual_fix or f"raise {item} to {expected} in {where}",
         fixable=manual_fix is None,
     )
 
 
-def _below(found: NodeState, item: Item, floor: Floor) -> Fault:
+def _below(state: NodeState, item: Item, floor: Floor) -> Fault:
     """Return the fault of a limit that the inventory does not name, and that is below a floor."""
-    in_bytes = item not in _COUNTS
     asked = _wanted(item, floor.proposed)
-    written = limit(floor.proposed, in_bytes)
+    written = limit(floor.proposed, item)
     return Fault(
         subject=Limit(item),
-        found=_session_value(found.limits, item),
-        wanted=f"{floor.side}at least {limit(floor.least, in_bytes)} (proposed)",
-        cause=f"{_decided(found.limits, asked, item)}{floor.cause}",
+        found=_session_value(state.limits, item),
+        wanted=f"{floor.side}at least {limit(floor.least, item)} (proposed)",
+        cause=f"{_decided(state.limits, asked, item)}{floor.cause}",
         fix=f"add limits: {{{item}: {written}}} to the inventory, and the deploy sets it",
         fixable=False,
         severity=floor.severity,
@@ -196,26 +186,27 @@ def _below(found: NodeState, item: Item, floor: Floor) -> Fault:
     step="limits",
     under="limits",
     always=True,
-    why="The kernel grants at most fs.nr_open open files: pam_limits fails, and on many "
-    "systems refuses the login.",
-    manual="Lower the limit, or first raise fs.nr_open with sysctl.",
+    stops="every",
+    why="the kernel grants at most fs.nr_open; pam_limits then fails, and on many systems "
+    "refuses the login",
+    manual="lower it, or raise fs.nr_open with sysctl first",
     repair="Rewrites the limits file of gpu-node in /etc/security/limits.d.",
     alone="Keep one session open: new logins may fail.",
 )
-def above_ceiling(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
+def above_ceiling(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """More open files are asked for than fs.nr_open allows; PAM may then refuse every login."""
-    if found.nr_open is None:
+    if state.nr_open is None:
         return
-    if above_nr_open(found, wanted):
-        yield _ceiling_fault("nofile in the inventory", str(wanted.nofile), found.nr_open, False)
-    for line in found.files or ():
-        if line.item == "nofile" and not grantable(found, line.value):
-            if line.value == "unlimited" and found.pam is not None and found.pam.clamps_nofile:
+    if above_nr_open(state, wanted):
+        yield _ceiling_fault("nofile in the inventory", str(wanted.nofile), state.nr_open, False)
+    for line in state.files or ():
+        if line.item == "nofile" and not grantable(state, line.value):
+            if line.value == "unlimited" and state.pam is not None and state.pam.clamps_nofile:
                 continue
             place = f"{line.path} line {line.line}"
-            ours = line.path in OWN_FILES and is_known(found)
-            fixable = ours and not above_nr_open(found, wanted)
-            yield _ceiling_fault(place, limit(line.value, False), found.nr_open, fixable)
+            ours = line.path in OWN_FILES and is_known(state)
+            fixable = ours and not above_nr_open(state, wanted)
+            yield _ceiling_fault(place, limit(line.value, "nofile"), state.nr_open, fixable)
 
 
 @rule(
@@ -227,21 +218,22 @@ def above_ceiling(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     under="limits",
     always=True,
     key="limits.nofile",
-    why="Tokenising with many processes, and NCCL's sockets, end with 'Too many open files'.",
-    manual="Raise nofile in a file in /etc/security/limits.d, then log in again.",
+    stops="every",
+    why="tokenising with many processes, and NCCL's sockets, end with 'Too many open files'",
+    manual="raise nofile in a file in /etc/security/limits.d, then log in again",
     repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
     alone="Run ulimit -n $(ulimit -Hn) before the job: this raises the soft limit to the "
     "hard limit.",
 )
-def nofile(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def nofile(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A fresh session may open fewer files than wanted, or too few for any training."""
-    limits, expected = found.limits, wanted.limits
+    limits, expected = state.limits, wanted.limits
     if expected is not None and expected.nofile is not None:
         if not above_nr_open(limits, expected):
             yield from too_low(limits, expected, "nofile")
-    elif trains(found, wanted) and "hard" in _lacking(limits, "nofile", _OPEN_FILES):
+    elif trains(state, wanted) and "hard" in _lacking(limits, "nofile", _OPEN_FILES):
         floor = Floor(_OPEN_FILES, proposed_files(limits), _CAUSES["nofile"], "warning", "hard ")
-        yield _below(found, "nofile", floor)
+        yield _below(state, "nofile", floor)
 
 
 @rule(
@@ -252,34 +244,35 @@ def nofile(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     under="limits",
     always=True,
     key="limits.memlock",
-    why="InfiniBand memory cannot be registered: 'Call to ibv_create_qp failed'.",
-    manual="Raise memlock in a file in /etc/security/limits.d, then log in again.",
+    stops="every",
+    why="InfiniBand memory cannot be registered: 'Call to ibv_create_qp failed'",
+    manual="raise memlock in a file in /etc/security/limits.d, then log in again",
     repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
     alone="Run ulimit -l $(ulimit -Hl) before the job. If the hard limit is too low, set "
     "NCCL_IB_DISABLE=1, which is slow.",
 )
-def memlock(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def memlock(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A fresh session may lock less memory than wanted, or too little for InfiniBand."""
-    limits, expected = found.limits, wanted.limits
+    limits, expected = state.limits, wanted.limits
     if expected is not None and expected.memlock is not None:
         yield from too_low(limits, expected, "memlock")
         return
-    floor = _REGISTERED if found.network.infiniband else _LOCKED
-    if trains(found, wanted) and _lacking(limits, "memlock", floor.least):
-        yield _below(found, "memlock", floor)
+    floor = _REGISTERED if state.network.infiniband else _LOCKED
+    if trains(state, wanted) and _lacking(limits, "memlock", floor.least):
+        yield _below(state, "memlock", floor)
 
 
-def proposed_files(found: LimitsState) -> int:
+def proposed_files(state: LimitsState) -> int:
     """Return the number of open files for the inventory: no more than the kernel grants."""
-    return min(_PROPOSED_FILES, found.nr_open or _PROPOSED_FILES)
+    return min(_PROPOSED_FILES, state.nr_open or _PROPOSED_FILES)
 
 
 def _wanted(item: Item, value: Value) -> LimitsWanted:
     return LimitsWanted.model_validate({item: value})
 
 
-def _lacking(found: LimitsState, item: Item, least: int) -> list[Kind]:
-    return lacking(found, _wanted(item, least), item)
+def _lacking(state: LimitsState, item: Item, least: int) -> list[Kind]:
+    return lacking(state, _wanted(item, least), item)
 
 
 @rule(
@@ -289,42 +282,40 @@ def _lacking(found: LimitsState, item: Item, least: int) -> list[Kind]:
     because_of=(on_subject(above_ceiling),),
     under="limits",
     or_keys=("limits.memlock", "limits.nproc"),
-    why="The files grant the limit, but sshd or a start file of the shell sets another one.",
-    manual="Enable PAM in sshd, load pam_limits, or remove the ulimit from the start file.",
+    why="the files grant the limit, but sshd or a start file of the shell sets another one",
+    manual="enable PAM in sshd, load pam_limits, or remove the ulimit from the start file",
     repair="Adds pam_limits to the PAM stack of sshd where no file of it loads it, and confirms "
     "that in a new session. If slurmd has less than wanted, writes a drop-in of its unit, in force "
     "after the next boot. It never edits sshd_config or a start file, and never reloads systemd.",
     alone="Raise the soft limits to the hard limits before the job: ulimit -n $(ulimit "
     "-Hn), ulimit -l $(ulimit -Hl).",
 )
-def not_effective(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
+def not_effective(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """The limit files grant what is wanted, and a fresh session does not have it."""
-    items: tuple[Item, ...] = ("nofile", "memlock", "nproc")
-    for item in items:
-        if item == "nofile" and above_nr_open(found, wanted):
+    for item in GROWING:
+        if item == "nofile" and above_nr_open(state, wanted):
             continue
-        if not lacking(found, wanted, item) or not _granted(found, wanted, item):
+        if not lacking(state, wanted, item) or not _granted(state, wanted, item):
             continue
-        soft_only = lacking(found, wanted, item) == ["soft"]
-        cause, fix = _why_not_effective(found, soft_only, item, getattr(wanted, item))
+        soft_only = lacking(state, wanted, item) == ["soft"]
+        cause, fix = _why_not_effective(state, soft_only, item, getattr(wanted, item))
         yield Fault(
             subject=Limit(item),
-            found=_session_value(found, item),
-            wanted=limit(getattr(wanted, item), item not in _COUNTS),
+            found=_session_value(state, item),
+            wanted=limit(getattr(wanted, item), item),
             cause=cause,
             fix=fix,
-            fixable=adds_pam_limits(found),
+            fixable=adds_pam_limits(state),
         )
-    yield from _of_slurmd(found, wanted)
+    yield from _of_slurmd(state, wanted)
 
 
-def _of_slurmd(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
+def _of_slurmd(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """Yield the limits that the jobs of slurmd cannot have, whatever a login has."""
-    service = services.slurmd(found)
+    service = services.slurmd(state)
     for item, value in services.too_low(service, wanted).items() if service else ():
-        if service is None or (item == "nofile" and above_nr_open(found, wanted)):
+        if service is None or (item == "nofile" and above_nr_open(state, wanted)):
             continue
-        hard, in_bytes = getattr(service.limits, item).hard, item not in _COUNTS
         place = services.drop_in(service.unit) if service.unit else ""
         line, is_written = services.later(service, item), services.waits(service, item, value)
         fix = f"write {services.setting(item, value)} in {place}; {services.WAITS}"
@@ -336,36 +327,36 @@ def _of_slurmd(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
             fix = f"{quote(line.path)} line {line.line} sets the limit: raise or remove it"
         yield Fault(
             subject=Limit(item, f"{item} of slurmd"),
-            found=f"hard {limit(hard, in_bytes)}",
-            wanted=limit(value, in_bytes),
+            found=f"hard {limit(getattr(service.limits, item).hard, item)}",
+            wanted=limit(value, item),
             cause=f"the jobs of Slurm get at most the limits of slurmd, not those of a login: "
             f"{_CAUSES[item]}",
             fix=fix,
-            fixable=bool(place) and not is_written and line is None and is_known(found),
+            fixable=bool(place) and not is_written and line is None and is_known(state),
             severity="warning" if is_written else None,
         )
 
 
-def adds_pam_limits(found: LimitsState) -> bool:
+def adds_pam_limits(state: LimitsState) -> bool:
     """Whether a deploy adds pam_limits to the PAM stack of sshd: no file of it loads the module.
 
     Not where sshd does not use PAM, nor where the stack is a link, which another program manages.
     """
-    pam = found.pam
+    pam = state.pam
     return (
         pam is not None
         and pam.takes_line
         and pam.sshd_uses_pam is not False
-        and (_pam_trouble(found) is not None)
+        and (_pam_trouble(state) is not None)
     )
 
 
-def _pam_trouble(found: LimitsState) -> tuple[str, str] | None:
+def _pam_trouble(state: LimitsState) -> tuple[str, str] | None:
     """Return cause and cure where sshd never reads the limits files; None if it does, or unknown.
 
     Silence about UsePAM is no trouble: it may stand where only root can read it.
     """
-    pam = found.pam
+    pam = state.pam
     if pam is not None and pam.sshd_uses_pam is False:
         return (
             "sshd does not use PAM, so limits.conf and limits.d are not read",
@@ -380,22 +371,22 @@ def _pam_trouble(found: LimitsState) -> tuple[str, str] | None:
 
 
 def _why_not_effective(
-    found: LimitsState, soft_only: bool, item: Item = "stack", wanted: Value | None = None
+    state: LimitsState, soft_only: bool, item: Item = "stack", wanted: Value | None = None
 ) -> tuple[str, str]:
-    if found.pam is None:
+    if state.pam is None:
         return (
             "maybe sshd does not use PAM: its configuration could not be read, see "
             "limits.unreadable",
             "check that sshd has 'UsePAM yes', and that one of its PAM files loads pam_limits",
         )
-    trouble = _pam_trouble(found)
+    trouble = _pam_trouble(state)
     if trouble is None and soft_only:
         return (
             "the hard limit would allow it: something lowers the soft one after the login, such as "
             "ulimit in ~/.bashrc or in /etc/profile.d",
             "remove that ulimit from the start files of the shell",
         )
-    if trouble is None and wanted is not None and (of_sshd := services.sshd_line(found, item)):
+    if trouble is None and wanted is not None and (of_sshd := services.sshd_line(state, item)):
         service, line = of_sshd
         return (
             f"{quote(line.path)} line {line.line} starts sshd with {services.KEYS[item]}="
@@ -416,28 +407,22 @@ def _why_not_effective(
     step="limits",
     under="limits",
     always=True,
-    why="The run that wrote the file was interrupted: the node soon restores the file from before.",
-    manual="Open a new session, and keep the file if the session opens.",
+    why="the run that wrote it was interrupted: within a minute the node restores the "
+    "earlier file, without these limits",
+    manual="open a new session, and keep the file if it opens",
     repair="Confirms the file after a new session has opened.",
 )
-def unconfirmed(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
+def unconfirmed(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """Our limits file was written by a run that ended before a new session had confirmed it."""
+    waiting = {each.path for each in state.unsettled or ()}
     for path in OWN_FILES:
-        if not any(each.rpartition("/")[2].startswith(_mark(path)) for each in found.pending or ()):
+        if path not in waiting:
             continue
         yield Fault(
             subject=Path(path),
             found="written, and no new session has confirmed it",
             wanted="confirmed by a session that opened with it in place",
-            cause="the run that wrote it was interrupted: within a minute "
-            "the node restores the earlier file, without these limits",
-            fix="open a new session, and keep the file if it opens",
         )
-
-
-def _mark(path: str) -> str:
-    """Return how the names of the marks of a file's unconfirmed changes begin."""
-    return f".{path.rpartition('/')[2]}.gpu-node-"
 
 
 def _ceiling_fault(place: str, asked: str, nr_open: int, fixable: bool) -> Fault:
@@ -445,9 +430,6 @@ def _ceiling_fault(place: str, asked: str, nr_open: int, fixable: bool) -> Fault
         subject=Limit("nofile", place),
         found=asked,
         wanted=f"at most {nr_open} (fs.nr_open)",
-        cause="the kernel grants at most fs.nr_open; pam_limits then fails, and on many "
-        "systems refuses the login",
-        fix="lower it, or raise fs.nr_open with sysctl first",
         fixable=fixable,
     )
 
@@ -458,34 +440,33 @@ def _ceiling_fault(place: str, asked: str, nr_open: int, fixable: bool) -> Fault
     step="limits",
     under="limits",
     key="limits.stack",
-    why="With an unlimited stack glibc gives NCCL's threads stacks of 2 MB, and they "
-    "overflow (NCCL before 2.28).",
-    manual="Set a soft stack limit in /etc/security/limits.d.",
+    why="with an unlimited stack glibc gives NCCL's threads stacks of 2 MB, and they "
+    "overflow (NCCL before 2.28)",
+    manual="set a soft stack limit in /etc/security/limits.d",
     repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
     alone="Run ulimit -s 8192 before the job.",
 )
-def stack_unlimited(found: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
+def stack_unlimited(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     """A fresh session has an unlimited stack, a documented crash hazard of NCCL before 2.28."""
-    if not lacking(found, wanted, "stack") or wanted.stack is None:
+    if not lacking(state, wanted, "stack") or wanted.stack is None:
         return
-    soft_line = deciding(found, found.files or (), "stack").get("soft")
+    expected = limit(wanted.stack, "stack")
+    soft_line = deciding(state, state.files or (), "stack").get("soft")
     if soft_line is not None and soft_line.value != "unlimited":
-        cause, fix = _why_not_effective(found, soft_only=True)
-        fixable = adds_pam_limits(found)
-        yield Fault(
-            Limit("stack"), "unlimited", limit(wanted.stack, True), cause, fix, fixable=fixable
-        )
+        cause, fix = _why_not_effective(state, soft_only=True)
+        fixable = adds_pam_limits(state)
+        yield Fault(Limit("stack"), "unlimited", expected, cause, fix, fixable=fixable)
         return
-    manual_fix = _manual_fix(found, wanted, "stack")
+    manual_fix = _manual_fix(state, wanted, "stack")
     yield Fault(
         subject=Limit("stack"),
         found="unlimited",
-        wanted=limit(wanted.stack, True),
-        cause=f"{_decided(found, wanted, 'stack')}with 'ulimit -s unlimited' glibc gives NCCL's "
+        wanted=expected,
+        cause=f"{_decided(state, wanted, 'stack')}with 'ulimit -s unlimited' glibc gives NCCL's "
         "threads stacks of 2 MB, and they overflow (NCCL before 2.28)",
         fix=manual_fix
-        or f"set the soft stack limit to {limit(wanted.stack, True)} in "
-        + own_files(found, wanted)[-1]
-        + _line(found, wanted, "stack"),
+        or f"set the soft stack limit to {expected} in "
+        + own_files(state, wanted)[-1]
+        + _line(state, wanted, "stack"),
         fixable=manual_fix is None,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.unlike import Text, faults
 from gpu_node.facts.node import NodeState
@@ -33,11 +33,11 @@ _TEXTS = {
     compares=True,
     several=True,
     always=True,
-    why="A job fails only on the node with the lowest limit.",
-    manual="Name the limit in the inventory, and run the deploy.",
+    why="a job fails only on the node with the lowest limit",
+    manual="name the limit in the inventory, and run the deploy",
     alone="Set the same limits on all nodes before the job (ulimit -n, -l, -s), at most the "
     "lowest hard limit.",
 )
-def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def differs(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """A fresh session of the node has other limits than on the other nodes."""
-    yield from faults(among, _TEXTS)
+    yield from faults(nodes, _TEXTS)

@@ -17,14 +17,14 @@ _NAMED = 3
     "limits.line-misread",
     "warning",
     always=True,
-    why="pam_limits skips a line that it does not understand, or reads another value, and only "
-    "writes that to the system's log: the limit is then not the one in the file.",
-    manual="Correct the line: <domain> <type> <item> <value>, as in `* - memlock unlimited`; the "
-    "value is a number without a unit (memlock: KiB).",
+    why="pam_limits skips a line that it does not understand, or reads another value, and "
+    "only writes that to the system's log: the limit is then not the one in the file",
+    manual="correct the line: <domain> <type> <item> <value>, as in `* - memlock unlimited`; "
+    "the value is a number without a unit (memlock: KiB)",
 )
-def line_misread(found: LimitsState, wanted: LimitsWanted | None) -> Iterator[Fault]:
+def line_misread(state: LimitsState, wanted: LimitsWanted | None) -> Iterator[Fault]:
     """A line of limits.conf or limits.d does not do what it seems to say."""
-    for path, lines in groupby(found.misread or (), key=lambda each: each.path):
+    for path, lines in groupby(state.misread or (), key=lambda each: each.path):
         wrong = list(lines)
         named = [f"line {each.line} ({each.text}): {each.why}" for each in wrong[:_NAMED]]
         more = [f"{len(wrong) - _NAMED} more"] if wrong[_NAMED:] else []
@@ -32,8 +32,5 @@ def line_misread(found: LimitsState, wanted: LimitsWanted | None) -> Iterator[Fa
             subject=Path(path),
             found="; ".join([*named, *more]),
             wanted="lines of <domain> <type> <item> <value>, a number as the value",
-            cause="pam_limits skips or misreads them at each login, and only the system's log has "
-            "that",
             fix=f"correct line {', '.join(str(each.line) for each in wrong[:_NAMED])} of {path}",
-            fixable=False,
         )

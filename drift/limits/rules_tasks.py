@@ -29,21 +29,22 @@ _SLICE = re.compile(r"/([^/]+\.(?:slice|service|scope))/pids\.max$")
     under="limits",
     always=True,
     key="limits.nproc",
-    why="Tokenising with many processes ends with 'fork: retry: Resource temporarily "
-    "unavailable', threads with 'can't start new thread'.",
-    manual="Raise the limit that the finding names: nproc in /etc/security/limits.d, TasksMax of "
-    "the user's slice, or kernel.pid_max.",
+    stops="every",
+    why="tokenising with many processes ends with 'fork: retry: Resource temporarily "
+    "unavailable', threads with 'can't start new thread'",
+    manual="raise the limit that the finding names: nproc in /etc/security/limits.d, TasksMax "
+    "of the user's slice, or kernel.pid_max",
     repair="Writes nproc in a file in /etc/security/limits.d, and confirms it in a new session. "
     "TasksMax and the kernel's limits are only reported.",
     alone="Start fewer processes: a smaller num_proc, fewer DataLoader workers, a smaller "
     "OMP_NUM_THREADS.",
 )
-def nproc(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def nproc(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A fresh session may start fewer processes and threads than a training job needs."""
-    limits, expected = found.limits, wanted.limits
+    limits, expected = state.limits, wanted.limits
     if expected is not None and expected.nproc is not None:
         yield from too_low(limits, expected, "nproc")
-        below = [each for each in limits.tasks or () if each.value < expected.nproc]
+        below = [task for task in limits.tasks or () if task.value < expected.nproc]
         for each in sorted(below, key=lambda one: one.value)[:1]:
             yield _ceiling(each, expected.nproc, None)
         return
@@ -52,18 +53,18 @@ def nproc(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         yield _ceiling(least, LEAST, "warning") if least.place else _session(limits, least.value)
 
 
-def _least(found: LimitsState) -> Ceiling | None:
+def _least(state: LimitsState) -> Ceiling | None:
     """Return the smallest limit of all; the session's own has no place."""
-    all_of_them = [*(found.tasks or ())]
-    if lacking(found, LimitsWanted.model_construct(nproc=LEAST), "nproc"):
-        assert found.session is not None and found.session.nproc is not None
-        soft = found.session.nproc.soft
+    all_of_them = [*(state.tasks or ())]
+    if lacking(state, LimitsWanted.model_construct(nproc=LEAST), "nproc"):
+        assert state.session is not None and state.session.nproc is not None
+        soft = state.session.nproc.soft
         all_of_them.append(Ceiling(place="", value=LEAST if soft == "unlimited" else soft))
     return min(all_of_them, key=lambda each: each.value, default=None)
 
 
-def _session(found: LimitsState, value: int) -> Fault:
-    line = deciding(found, found.files or (), "nproc").get("soft")
+def _session(state: LimitsState, value: int) -> Fault:
+    line = deciding(state, state.files or (), "nproc").get("soft")
     at = f", {line.path} line {line.line}: {line.domain} {line.kind} nproc" if line else ""
     return Fault(
         subject=Limit("nproc"),

@@ -18,17 +18,19 @@ WAITS = (
 KEYS: dict[Item, str] = {"nofile": "LimitNOFILE", "memlock": "LimitMEMLOCK"}
 
 
-def slurmd(found: LimitsState) -> Service | None:
+def slurmd(state: LimitsState) -> Service | None:
     """Return slurmd, where it runs: its jobs get no more than it has."""
-    return next((each for each in found.services or () if each.name == "slurmd"), None)
+    return next((service for service in state.services or () if service.name == "slurmd"), None)
 
 
-def sshd_line(found: LimitsState, item: Item) -> tuple[Service, UnitLine] | None:
+def sshd_line(state: LimitsState, item: Item) -> tuple[Service, UnitLine] | None:
     """Return the line of the unit of sshd that sets a limit, the last of several."""
-    for each in found.services or ():
-        lines = [line for line in each.lines if f"limit{line.item}" == KEYS.get(item, "").lower()]
-        if each.name == "sshd" and lines:
-            return each, lines[-1]
+    for service in state.services or ():
+        lines = [
+            line for line in service.lines if f"limit{line.item}" == KEYS.get(item, "").lower()
+        ]
+        if service.name == "sshd" and lines:
+            return service, lines[-1]
     return None
 
 

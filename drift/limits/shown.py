@@ -19,7 +19,7 @@ def pair(item: Item) -> Callable[[NodeState], str | None]:
         if node.limits.session is None:
             return None
         pair = getattr(node.limits.session, item)
-        return "/".join(limit(side, item != "nofile") for side in (pair.soft, pair.hard))
+        return "/".join(limit(side, item) for side in (pair.soft, pair.hard))
 
     return value
 

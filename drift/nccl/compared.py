@@ -20,9 +20,9 @@ def is_as_a_whole(node: NodeState) -> bool:
 def folders(nodes: Sequence[NodeState]) -> list[str]:
     """Return the folders of environments that are compared one by one."""
     several = [node for node in nodes if not is_as_a_whole(node)]
-    found = dict.fromkeys(prefix for node in several for prefix in node.nccl.discovered)
+    prefixes = dict.fromkeys(prefix for node in several for prefix in node.nccl.discovered)
     return [
-        prefix for prefix in found if sum(prefix in node.nccl.environments for node in nodes) > 1
+        prefix for prefix in prefixes if sum(prefix in node.nccl.environments for node in nodes) > 1
     ]
 
 

@@ -20,9 +20,9 @@ FAMILY = {"rpm": RPM, "deb": DEB}
 BY_MANAGER: dict[str, tuple[str, ...]] = {"apt-get": DEB, "dnf": RPM, "yum": RPM, "none": ()}
 
 
-def environments(found: NcclState) -> Iterator[tuple[str, Environment]]:
+def environments(state: NcclState) -> Iterator[tuple[str, Environment]]:
     """Yield the environments that could be read, each with its folder."""
-    for prefix, environment in found.environments.items():
+    for prefix, environment in state.environments.items():
         if environment is not None:
             yield prefix, environment
 
@@ -55,20 +55,20 @@ def loaded(environment: Environment) -> str:
     return f"{version} built in" if version else "built in"
 
 
-def own(found: NcclState) -> list[Package]:
+def own(state: NcclState) -> list[Package]:
     """Return NVIDIA's packages, or the distribution's of the same names."""
-    return [each for each in found.packages or () if each.name in FAMILY[each.kind]]
+    return [package for package in state.packages or () if package.name in FAMILY[package.kind]]
 
 
-def target(found: NcclState, wanted: NcclWanted) -> str | None:
+def target(state: NcclState, wanted: NcclWanted) -> str | None:
     """Return the version the packages should have, with its CUDA where that is known."""
     if wanted.version != "match-torch":
         return wanted.version
-    if None in found.environments.values():
+    if None in state.environments.values():
         return None  # the one that could not be read may want another
     pins = {
         (nccl_of(environment.torch), environment.torch.cuda)
-        for _, environment in environments(found)
+        for _, environment in environments(state)
         if environment.torch and nccl_of(environment.torch) and not is_built_in(environment)
     }
     if len(pins) != 1:
@@ -77,34 +77,34 @@ def target(found: NcclState, wanted: NcclWanted) -> str | None:
     return f"{version}+cuda{cuda}" if cuda else version
 
 
-def release(found: NcclState, wanted: NcclWanted) -> str | None:
+def release(state: NcclState, wanted: NcclWanted) -> str | None:
     """Return the package version that is wanted, as in 2.18.1-1+cuda12.1; None if not known.
 
     Source: NCCL's pkg/ folder; the revision has been 1 in every release since 2.3.
     """
-    version, _, cuda = (target(found, wanted) or "").partition("+")
+    version, _, cuda = (target(state, wanted) or "").partition("+")
     return f"{version}-1+{cuda}" if cuda else None
 
 
-def is_version(found: str, wanted: str) -> bool:
+def is_version(installed: str, wanted: str) -> bool:
     """Whether 2.18.1-1+cuda12.1 is 2.18.1+cuda12.1, or 2.18.1 where no CUDA is asked for."""
     version, _, cuda = wanted.partition("+")
-    is_cuda = not cuda or found.partition("+")[2] == cuda
-    return found.partition("-")[0] == version and is_cuda
+    is_cuda = not cuda or installed.partition("+")[2] == cuda
+    return installed.partition("-")[0] == version and is_cuda
 
 
-def is_managed(found: NcclState, wanted: NcclWanted) -> bool:
+def is_managed(state: NcclState, wanted: NcclWanted) -> bool:
     """Whether the deploy can and may install the packages that are wanted here.
 
     The torch of an environment that the inventory does not name decides nothing.
     """
-    is_by_chance = wanted.version == "match-torch" and bool(found.discovered)
+    is_by_chance = wanted.version == "match-torch" and bool(state.discovered)
     return (
         wanted.packages is True
         and not is_by_chance
-        and found.packages is not None
-        and found.manager not in (None, "none")
-        and release(found, wanted) is not None
+        and state.packages is not None
+        and state.manager not in (None, "none")
+        and release(state, wanted) is not None
     )
 
 
@@ -128,16 +128,16 @@ def _locked_name(line: str) -> str:
     return name_and_version(line)[0]
 
 
-def is_as_wanted(found: NcclState, wanted: NcclWanted) -> bool:
+def is_as_wanted(state: NcclState, wanted: NcclWanted) -> bool:
     """Whether the packages are what they should be: then they are not what goes wrong."""
-    names = BY_MANAGER[found.manager or "none"]
-    return is_installed(found, names, release(found, wanted) or "")
+    names = BY_MANAGER[state.manager or "none"]
+    return is_installed(state, names, release(state, wanted) or "")
 
 
-def is_installed(found: NcclState, names: Iterable[str], version: str) -> bool:
+def is_installed(state: NcclState, names: Iterable[str], version: str) -> bool:
     """Whether each package is there once, at that version, with the files that it brought."""
-    there = sorted((package.name, package.version) for package in own(found))
-    return found.files == () and there == sorted((name, version) for name in names)
+    there = sorted((package.name, package.version) for package in own(state))
+    return state.files == () and there == sorted((name, version) for name in names)
 
 
 def hindrance(environment: Environment) -> str | None:
@@ -160,11 +160,11 @@ def hindrance(environment: Environment) -> str | None:
     return None
 
 
-def bites(found: NcclState) -> list[str]:
+def bites(state: NcclState) -> list[str]:
     """Return what would load the system's libnccl: torch without a path of its own, programs."""
     torches = [
         f"torch of {prefix}"
-        for prefix, environment in environments(found)
+        for prefix, environment in environments(state)
         if environment.loads is not None and environment.loads.reason == "ld.so.cache"
     ]
-    return [*torches, *(program.path for program in found.programs or ())]
+    return [*torches, *(program.path for program in state.programs or ())]

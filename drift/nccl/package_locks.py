@@ -26,29 +26,29 @@ class Barrier:
     where: str
 
 
-def barriers(found: NcclState, release: str) -> list[Barrier] | None:
+def barriers(state: NcclState, release: str) -> list[Barrier] | None:
     """Return the administrator's locks that `release` of libnccl would go against.
 
     None where it could not be read what holds packages back: then nothing may be changed either.
     """
-    if found.lock_lines is None or found.holds is None or found.packages is None:
+    if state.lock_lines is None or state.holds is None or state.packages is None:
         return None
-    if found.manager == "apt-get":
-        return [*_apt_holds(found, release), *_pins(found, found.lock_lines, release)]
-    names = BY_MANAGER[found.manager or "none"]
-    locked = [_versionlock(found, line, names, release) for line in found.lock_lines]
-    excluded = [_exclude(line, names, release) for line in found.lock_lines]
-    if is_installed(found, names, release):
+    if state.manager == "apt-get":
+        return [*_apt_holds(state, release), *_pins(state, state.lock_lines, release)]
+    names = BY_MANAGER[state.manager or "none"]
+    locked = [_versionlock(state, line, names, release) for line in state.lock_lines]
+    excluded = [_exclude(line, names, release) for line in state.lock_lines]
+    if is_installed(state, names, release):
         excluded = []
     return [each for each in (*locked, *excluded) if each is not None]
 
 
-def old_locks(found: NcclState, release: str) -> list[LockLine]:
+def old_locks(state: NcclState, release: str) -> list[LockLine]:
     """Return the lines of versionlock's list that hold libnccl at another version."""
-    names = BY_MANAGER[found.manager or "none"]
+    names = BY_MANAGER[state.manager or "none"]
     return [
         line
-        for line in found.lock_lines or ()
+        for line in state.lock_lines or ()
         if line.kind == "versionlock"
         and not line.denies
         and _touched(line, names)
@@ -56,12 +56,12 @@ def old_locks(found: NcclState, release: str) -> list[LockLine]:
     ]
 
 
-def passed_over(found: NcclState, release: str) -> list[LockLine]:
+def passed_over(state: NcclState, release: str) -> list[LockLine]:
     """Return the lines that keep libnccl out of one repository alone; others may have it."""
-    names = BY_MANAGER[found.manager or "none"]
+    names = BY_MANAGER[state.manager or "none"]
     return [
         line
-        for line in found.lock_lines or ()
+        for line in state.lock_lines or ()
         if line.kind == "exclude" and line.scope != "main" and _excluded(line, names, release)
     ]
 
@@ -78,42 +78,42 @@ def _touched(line: LockLine, names: tuple[str, ...]) -> list[str]:
 
 def _allows(line: LockLine, release: str) -> bool:
     patterns = (line.version or "*", f"{line.version}-*")
-    return release in line.text or any(matches(release, each) for each in patterns)
+    return release in line.text or any(matches(release, pattern) for pattern in patterns)
 
 
 def _versionlock(
-    found: NcclState, line: LockLine, names: tuple[str, ...], release: str
+    state: NcclState, line: LockLine, names: tuple[str, ...], release: str
 ) -> Barrier | None:
     touched = _touched(line, names) if line.kind == "versionlock" else []
-    if not touched or line.denies != _allows(line, release) or _is_ours(found, line, names):
+    if not touched or line.denies != _allows(line, release) or _is_ours(state, line, names):
         return None
     verb = "excludes" if line.denies else "holds"
     return Barrier(", ".join(touched), f"{verb} {line.version or 'it'}", where(line))
 
 
-def _is_ours(found: NcclState, line: LockLine, names: tuple[str, ...]) -> bool:
+def _is_ours(state: NcclState, line: LockLine, names: tuple[str, ...]) -> bool:
     """Whether a run of ours wrote a line of versionlock's list."""
     if line.denies:
         return False
-    noted = {(hold.package, hold.version) for hold in found.holds or ()}
+    noted = {(hold.package, hold.version) for hold in state.holds or ()}
     if any((name, line.version) in noted for name in line.names):
         return True
-    lines = [each for each in found.lock_lines or () if each.kind == "versionlock"]
+    lines = [each for each in state.lock_lines or () if each.kind == "versionlock"]
     exact = {
         (each.names[0], each.version)
         for each in lines
         if not each.denies and not each.comment and each.names[0] in names
     }
-    version = _family_version(found, names)
+    version = _family_version(state, names)
     is_whole = {(name, version) for name in names} <= exact
     return is_whole and (line.names[0], line.version) in exact and line.version == version
 
 
-def _family_version(found: NcclState, names: tuple[str, ...]) -> str | None:
+def _family_version(state: NcclState, names: tuple[str, ...]) -> str | None:
     """Return the version of all packages on a node that was converged before there was a note."""
-    there = {(package.name, package.version) for package in own(found)}
+    there = {(package.name, package.version) for package in own(state)}
     versions = {version for _, version in there}
-    if found.holds or not found.has_repository or {name for name, _ in there} != {*names}:
+    if state.holds or not state.has_repository or {name for name, _ in there} != {*names}:
         return None
     return versions.pop() if len(versions) == 1 else None
 
@@ -139,11 +139,11 @@ def _exclude(line: LockLine, names: tuple[str, ...], release: str) -> Barrier | 
     return Barrier(", ".join(kept), "is excluded from every transaction", where(line))
 
 
-def _apt_holds(found: NcclState, release: str) -> list[Barrier]:
+def _apt_holds(state: NcclState, release: str) -> list[Barrier]:
     """Return the holds at another version; dpkg keeps no line or comment with them."""
-    noted = {(hold.package, hold.version) for hold in found.holds or ()}
-    held = [each for each in own(found) if each.held]
-    family = _family_version(found, BY_MANAGER["apt-get"])
+    noted = {(hold.package, hold.version) for hold in state.holds or ()}
+    held = [each for each in own(state) if each.held]
+    family = _family_version(state, BY_MANAGER["apt-get"])
     is_family = family is not None and len({each.name for each in held}) == 2
     return [
         Barrier(each.name, f"is on hold at {each.version}", f"apt-mark hold {each.name}")
@@ -152,9 +152,9 @@ def _apt_holds(found: NcclState, release: str) -> list[Barrier]:
     ]
 
 
-def _pins(found: NcclState, lines: tuple[LockLine, ...], release: str) -> list[Barrier]:
+def _pins(state: NcclState, lines: tuple[LockLine, ...], release: str) -> list[Barrier]:
     names = BY_MANAGER["apt-get"]
-    if is_installed(found, names, release):
+    if is_installed(state, names, release):
         return []
     pins = [line for line in lines if line.kind == "pin"]
     pinned = [(line, _pinned(line, names)) for line in pins]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from shlex import quote
 from typing import Literal
 
+from typing_extensions import override
+
 from gpu_node.drift.driver.target import models
 from gpu_node.drift.engine.rule import Fault, on_node, on_subject, rule
-from gpu_node.drift.engine.subject import LoadedLibrary, Prefix, Subject, SystemPackages
+from gpu_node.drift.engine.subject import Prefix, Subject, SystemPackages
 from gpu_node.drift.nccl.libnccl import (
     FAILS,
     environments,
@@ -38,6 +41,18 @@ from gpu_node.inventories.schema import NcclWanted, NodeWanted
 
 # What a shell, or a file that every program reads, may put before torch's own libnccl.
 _SHADOWS = ("LD_PRELOAD", "/etc/ld.so.preload", "LD_LIBRARY_PATH")
+
+
+@dataclass(frozen=True)
+class LoadedLibrary(Subject):
+    """The NCCL that torch of an environment loads, and whose file it is ("" for another's)."""
+
+    environment: str
+    owner: Literal["wheel", "system", ""] = ""
+
+    @override
+    def __str__(self) -> str:
+        return self.environment
 
 
 def wheel_of(environment: Environment) -> Wheel | None:
@@ -81,15 +96,16 @@ _BY_TABLE = (
     "error",
     step="nccl",
     always=True,
-    why="Each wheel writes the same libnccl.so.2: the one installed last is loaded, "
-    "whatever pip lists.",
-    manual="Uninstall the wrong wheel, then reinstall the right one with --force-reinstall "
-    "--no-deps.",
+    stops="every",
+    why="each of them writes nvidia/nccl/lib/libnccl.so.2: the one installed last is loaded, "
+    f"whatever pip lists, and {FAILS}",
+    manual="uninstall the wrong wheel, then reinstall the right one with --force-reinstall "
+    "--no-deps",
     repair="Uninstalls the wrong wheels of the environment, and reinstalls the right one.",
 )
-def duplicate_wheels(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+def duplicate_wheels(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """An environment has more than one NCCL wheel, and all of them own the same file."""
-    for prefix, environment in environments(found):
+    for prefix, environment in environments(state):
         if len(environment.wheels) < 2:
             continue
         keep = kept_wheel(environment, wanted)
@@ -98,8 +114,6 @@ def duplicate_wheels(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             subject=Prefix(prefix),
             found=", ".join(f"{wheel.name} {wheel.version}" for wheel in environment.wheels),
             wanted=f"{keep or 'the one that torch pins'} alone",
-            cause="each of them writes nvidia/nccl/lib/libnccl.so.2: the one installed last is "
-            f"loaded, whatever pip lists, and {FAILS}",
             fix=hindrance(environment)
             or (
                 f"{quote(prefix)}/bin/pip uninstall {wrong}, which deletes the shared file, and "
@@ -117,14 +131,15 @@ def duplicate_wheels(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     step="nccl",
     because_of=(on_subject(duplicate_wheels),),
     always=True,
-    why="Another wheel has replaced the file, or its removal has deleted it. pip check does"
-    " not detect that.",
-    manual="Run pip install --force-reinstall --no-deps WHEEL==VERSION.",
+    stops="every",
+    why="another wheel has overwritten the file, or its removal has deleted it; pip check reports "
+    f"no problem, and {FAILS}, or torch cannot be imported",
+    manual="run pip install --force-reinstall --no-deps WHEEL==VERSION",
     repair="Reinstalls the wheel in the environment.",
 )
-def wheel_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+def wheel_damaged(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """The library in an environment is not the file that its wheel's RECORD names."""
-    for prefix, environment in environments(found):
+    for prefix, environment in environments(state):
         keep, damage = kept_wheel(environment, wanted), _damage(environment)
         if keep is None or damage is None:
             continue
@@ -132,8 +147,6 @@ def wheel_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             subject=Prefix(prefix),
             found=damage,
             wanted=f"the libnccl.so.2 of {keep}",
-            cause="another wheel has overwritten the file, or its removal has deleted it; pip "
-            f"check reports no problem, and {FAILS}, or torch cannot be imported",
             fix=hindrance(environment)
             or f"{quote(prefix)}/bin/pip install --force-reinstall --no-deps {keep}",
             fixable=hindrance(environment) is None,
@@ -164,13 +177,13 @@ def _damage(environment: Environment) -> str | None:
     "nccl.shadowed",
     "warning",
     always=True,
-    why="The loader takes this library before the one that torch is linked against, "
-    "depending on the shell.",
-    manual="Remove the library from LD_PRELOAD, LD_LIBRARY_PATH or /etc/ld.so.preload.",
+    why="the loader takes this library before the one that torch is linked against, "
+    "depending on the shell",
+    manual="remove the library from LD_PRELOAD, LD_LIBRARY_PATH or /etc/ld.so.preload",
 )
-def shadowed(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+def shadowed(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """A variable, or a file of the system, puts another libnccl before torch's own."""
-    for prefix, environment in environments(found):
+    for prefix, environment in environments(state):
         loads = environment.loads
         if loads is None or loads.reason not in _SHADOWS or environment.file is None:
             continue
@@ -180,8 +193,7 @@ def shadowed(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             wanted=environment.file.path,
             cause=f"{loads.reason} has precedence over the library that torch is linked "
             "against: the version depends on the shell that starts the job",
-            fix=f"remove it from {loads.reason}: {_set_by(found, loads)}",
-            fixable=False,
+            fix=f"remove it from {loads.reason}: {_set_by(state, loads)}",
         )
 
 
@@ -213,13 +225,14 @@ def _has_library(packages: Subject) -> bool:
         on_node(package_mismatch, when=_has_library, explains=_is_of_a_package),
     ),
     always=True,
-    why="Starting a job fails with ncclInvalidArgument, or hangs.",
-    manual="Install the NCCL version that torch is built for.",
+    stops="every",
+    why="starting a job fails with ncclInvalidArgument, or hangs",
+    manual="install the NCCL version that torch is built for",
     repair="Reinstalls the NCCL wheel of the environment, or the system's libnccl packages.",
 )
-def loaded_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+def loaded_mismatch(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """torch would load another NCCL than it was built for."""
-    for prefix, environment in environments(found):
+    for prefix, environment in environments(state):
         pin, loads = pinned(environment, wanted), environment.loads
         if environment.torch is None or loads is None or pin is None:
             continue
@@ -229,23 +242,23 @@ def loaded_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
         reason = f", by {loads.reason}" if loads.reason else ""
         by_table = library is not None and is_guessed(environment, wanted)
         yield Fault(
-            subject=LoadedLibrary(prefix, _owner_of_file(found, environment)),
+            subject=LoadedLibrary(prefix, _owner_of_file(state, environment)),
             found=f"{_shown(library)}{reason}" if library else f"none: {loads.problem}",
             wanted=f"{pin}, which torch {environment.torch.version} is built for",
             cause=f"{FAILS}; before NCCL 2.23.4 nodes with different versions hang without an error"
             f"{_BY_TABLE if by_table else ''}",
-            fix=_way_back(found, prefix, environment, wanted),
-            fixable=_is_fixable(found, environment, wanted),
+            fix=_way_back(state, prefix, environment, wanted),
+            fixable=_is_fixable(state, environment, wanted),
             severity="warning" if by_table else None,
         )
 
 
-def _is_fixable(found: NcclState, environment: Environment, wanted: NcclWanted) -> bool:
+def _is_fixable(state: NcclState, environment: Environment, wanted: NcclWanted) -> bool:
     """Whether what torch loads is ours to change: a wheel, or the system's package."""
     owner = _owner(environment)
     if owner == "wheel":
         return hindrance(environment) is None
-    return owner == "system" and _packages_help(found, wanted)
+    return owner == "system" and _packages_help(state, wanted)
 
 
 def _owner(environment: Environment) -> Literal["wheel", "system", ""]:
@@ -258,28 +271,28 @@ def _owner(environment: Environment) -> Literal["wheel", "system", ""]:
     return "system" if loads.reason in ("ld.so.cache", None) else ""
 
 
-def _owner_of_file(found: NcclState, environment: Environment) -> Literal["wheel", "system", ""]:
+def _owner_of_file(state: NcclState, environment: Environment) -> Literal["wheel", "system", ""]:
     """Return `_owner`, but "" where ld.so.conf puts another file before the package's."""
     owner, library = _owner(environment), environment.loaded
-    versions = {code(package.version.partition("-")[0]) for package in own(found)}
+    versions = {code(package.version.partition("-")[0]) for package in own(state)}
     known = library.version if library else None
     return "" if owner == "system" and (known is None or known not in versions) else owner
 
 
-def _packages_help(found: NcclState, wanted: NcclWanted) -> bool:
+def _packages_help(state: NcclState, wanted: NcclWanted) -> bool:
     """Whether installing the system's packages changes anything."""
-    return is_managed(found, wanted) and not is_as_wanted(found, wanted)
+    return is_managed(state, wanted) and not is_as_wanted(state, wanted)
 
 
-def _way_back(found: NcclState, prefix: str, environment: Environment, wanted: NcclWanted) -> str:
+def _way_back(state: NcclState, prefix: str, environment: Environment, wanted: NcclWanted) -> str:
     reason = environment.loads.reason if environment.loads else None
     keep = kept_wheel(environment, wanted)
     if environment.loads is not None and reason in _SHADOWS:
-        return f"remove it from {reason}: {_set_by(found, environment.loads)}"
+        return f"remove it from {reason}: {_set_by(state, environment.loads)}"
     first = hindrance(environment)
     if first is not None and reason != "ld.so.cache":
         return first
-    if reason == "ld.so.cache" and is_as_wanted(found, wanted):
+    if reason == "ld.so.cache" and is_as_wanted(state, wanted):
         path = environment.loads.path if environment.loads else ""
         return (
             f"{path} has precedence over the package's library: look in /etc/ld.so.conf.d, and run "
@@ -288,7 +301,7 @@ def _way_back(found: NcclState, prefix: str, environment: Environment, wanted: N
     if keep is not None and reason != "ld.so.cache":
         return f"{quote(prefix)}/bin/pip install --force-reinstall --no-deps {keep}"
     if reason in ("ld.so.cache", None):
-        return f"install libnccl {release(found, wanted) or 'of that version'}"
+        return f"install libnccl {release(state, wanted) or 'of that version'}"
     pin = pinned(environment, wanted)
     return (
         f"install NCCL {pin} with the tool that installed it there, such as: "
@@ -296,10 +309,10 @@ def _way_back(found: NcclState, prefix: str, environment: Environment, wanted: N
     )
 
 
-def _set_by(found: NcclState, loads: Loads) -> str:
+def _set_by(state: NcclState, loads: Loads) -> str:
     """Return the lines of start files that set what the loader went by, or where to look."""
     name = (loads.reason or "").rpartition("/")[2]
-    lines = [line for line in found.settings or () if name in line]
+    lines = [line for line in state.settings or () if name in line]
     return "; ".join(lines) or "look in the script that starts the job, and in its launcher's"
 
 
@@ -307,51 +320,42 @@ def _set_by(found: NcclState, loads: Loads) -> str:
     "nccl.environment-unclear",
     "warning",
     always=True,
-    why="Which torch or NCCL a job gets depends on how it is started, and pip may remove "
-    "another one than it lists.",
-    manual="Keep one torch and one NCCL, in the environment itself.",
+    why="which one a job gets depends on who starts it and how, and pip may remove another "
+    "one than it lists: the deploy repairs nothing here",
+    manual="keep one torch and one NCCL, in the environment itself",
 )
-def environment_unclear(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+def environment_unclear(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """An environment has torch or NCCL twice, or from outside of it."""
-    for prefix, environment in environments(found):
+    for prefix, environment in environments(state):
         if environment.outside or environment.twice:
             yield Fault(
                 subject=Prefix(prefix),
                 found=", ".join(environment.outside or environment.twice),
                 wanted="one torch and one NCCL, in the environment itself",
-                cause="which one a job gets depends on who starts it and how, and pip "
-                "may remove another one than it lists: the deploy repairs nothing here",
                 fix=hindrance(environment) or "",
-                fixable=False,
             )
 
 
 @rule(
     "nccl.torch-differs",
     "error",
-    why="Processes of one job that load different NCCL versions hang, or end with "
-    "'Mismatched NCCL version detected'.",
-    manual="Use one environment on all nodes, or name a version in the inventory: nccl: "
-    "{version: ...}.",
+    why="processes of one job that load different NCCL versions hang (before 2.23.4) or end "
+    "in 'Mismatched NCCL version detected'",
+    manual="use one environment on all nodes, or name a version: nccl: {version: 2.18.1+cuda12.1}",
 )
-def torch_differs(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+def torch_differs(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """Environments of one node have torch builds that need different NCCL versions."""
     pins = {
         prefix: nccl_of(environment.torch)
-        for prefix, environment in environments(found)
+        for prefix, environment in environments(state)
         # Environments that the inventory does not name need not be of one job.
-        if prefix not in found.discovered and environment.torch and nccl_of(environment.torch)
+        if prefix not in state.discovered and environment.torch and nccl_of(environment.torch)
     }
     if wanted.version == "match-torch" and len(set(pins.values())) > 1:
         yield Fault(
             subject="torch",
             found=", ".join(f"{prefix}: NCCL {version}" for prefix, version in pins.items()),
             wanted="one NCCL version for a job",
-            cause="processes of one job that load different NCCL versions hang (before 2.23.4) or "
-            "end in 'Mismatched NCCL version detected'",
-            fix="use one environment on all nodes, or name a version: nccl: {version: "
-            "2.18.1+cuda12.1}",
-            fixable=False,
         )
 
 
@@ -360,14 +364,15 @@ def torch_differs(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     "error",
     whole=True,
     always=True,
-    why="The job ends with 'no kernel image is available for execution on the device' on "
-    "the nodes with this GPU.",
-    manual="Install a torch on all nodes that is built for this GPU.",
+    stops="every",
+    why="the job ends in 'CUDA error: no kernel image is available for execution on the "
+    "device', only on the nodes with this GPU",
+    manual="install a torch on all nodes that is built for this GPU",
 )
-def torch_gpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def torch_gpu(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """torch has no kernels for a GPU of the node."""
-    gpus = models(found, wanted)
-    for prefix, environment in environments(found.nccl):
+    gpus = models(state, wanted)
+    for prefix, environment in environments(state.nccl):
         for gpu in gpus if environment.torch else ():
             without = _without(environment, gpu)
             if without is None:
@@ -377,10 +382,7 @@ def torch_gpu(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 subject=Prefix(prefix),
                 found=without,
                 wanted=f"sm_{major}{minor}, for {gpu}",
-                cause="the job ends in 'CUDA error: no kernel image is available for execution on "
-                "the device', only on the nodes with this GPU",
                 fix=_torch_for((major, minor)),
-                fixable=False,
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.unlike import Text, faults
 from gpu_node.facts.node import NodeState
@@ -37,12 +37,11 @@ _TEXTS = {
     compares=True,
     several=True,
     always=True,
-    why="A job between such nodes hangs (before NCCL 2.23.4), or ends with 'Mismatched NCCL"
-    " version detected'.",
-    manual="Install the same torch and the same NCCL on all nodes.",
+    stops="several",
+    why="a job between such nodes hangs (before NCCL 2.23.4), or ends with 'Mismatched NCCL "
+    "version detected'",
+    manual="install the same torch and the same NCCL on all nodes",
 )
-def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def differs(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """The node has another torch, or another NCCL, than the other nodes."""
-    # nccl.torch:FOLDER is about one environment.
-    texts = {each.fact: _TEXTS.get(each.fact.partition(":")[0]) for each in among.unlike}
-    yield from faults(among, {fact: text for fact, text in texts.items() if text})
+    yield from faults(nodes, _TEXTS)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from gpu_node.drift.driver.boot import version_order
-from gpu_node.drift.driver.rules_gpus import too_old
+from gpu_node.drift.driver.rules_cuda import too_old
 from gpu_node.drift.driver.target import branch, floor, models, support
 from gpu_node.drift.engine.rule import Fault, on_subject, rule
 from gpu_node.drift.engine.subject import Prefix
@@ -48,19 +48,20 @@ def _is_older(driver: str, than: str) -> bool:
     whole=True,
     because_of=(on_subject(too_old), on_subject(loaded_mismatch), on_subject(torch_gpu)),
     always=True,
-    why="The job fails when it starts NCCL, or at its first kernel: the driver, or the GPU, does "
-    "not run what torch or libnccl was built for.",
-    manual="Install a newer driver, or a torch and an NCCL that are built for an older CUDA. A "
-    "V100 needs builds for CUDA 12 or older.",
+    stops="every",
+    why="the job fails when it starts NCCL, or at its first kernel: the driver, or the GPU, "
+    "does not run what torch or libnccl was built for",
+    manual="install a newer driver, or a torch and an NCCL that are built for an older CUDA; a "
+    "V100 needs builds for CUDA 12 or older",
     alone="Use an environment whose torch and NCCL are built for the CUDA of the driver.",
 )
-def cuda_driver(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def cuda_driver(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The driver or a GPU does not run code of the CUDA of torch, or of the libnccl it loads."""
-    library = found.driver.cuda
+    library = state.driver.cuda
     # libcuda decides: NVIDIA's cuda-compat brings one of a newer driver.
-    driver = (library.version if library else "") or found.driver.library
-    gpus = models(found, wanted)
-    for prefix, environment in environments(found.nccl):
+    driver = (library.version if library else "") or state.driver.library
+    gpus = models(state, wanted)
+    for prefix, environment in environments(state.nccl):
         if driver:
             yield from _too_new(prefix, environment, driver)
             yield from _only_ptx(prefix, environment, driver, gpus)
@@ -83,19 +84,18 @@ def _too_new(prefix: str, environment: Environment, driver: str) -> Iterator[Fau
             f"driver runs other minor releases of CUDA {cuda.partition('.')[0]} only from "
             f"{oldest} on",
             fix=f"install driver {oldest} or newer, or a build for an older CUDA",
-            fixable=False,
         )
 
 
 def _builds(environment: Environment) -> dict[str, str]:
     """Return the CUDA of torch, and of the libnccl that it loads."""
     torch, library = environment.torch, environment.loaded
-    found = {}
+    builds = {}
     if torch is not None and torch.cuda:
-        found[f"torch {torch.version}"] = torch.cuda
+        builds[f"torch {torch.version}"] = torch.cuda
     if library is not None and library.cuda and library.version:
-        found[f"NCCL {shown(library.version)} ({plain(library.path)})"] = library.cuda
-    return found
+        builds[f"NCCL {shown(library.version)} ({plain(library.path)})"] = library.cuda
+    return builds
 
 
 def _only_ptx(
@@ -108,7 +108,9 @@ def _only_ptx(
         return
     if branch(driver) >= branch(toolkit) or branch(driver) < (floor(torch.cuda or "") or 0):
         return
-    code = tuple(each for each in torch.architectures if each.startswith("sm_"))
+    code = tuple(
+        architecture for architecture in torch.architectures if architecture.startswith("sm_")
+    )
     for gpu in gpus:
         needs = capability(gpu)
         if needs is None or runs_on(code, needs) or not runs_on(torch.architectures, needs):
@@ -124,7 +126,6 @@ def _only_ptx(
             "covers compiled kernels alone",
             fix=f"install a driver of branch {branch(toolkit)} or newer, or a torch that is built "
             f"for sm_{needs[0]}{needs[1]}",
-            fixable=False,
         )
 
 
@@ -147,5 +148,4 @@ def _without_kernels(
             "kernel image is available for execution on the device' on the nodes with this GPU",
             fix=f"install a torch, and with it an NCCL, for CUDA {limits.cuda}: the wheel is "
             f"nvidia-nccl-cu{limits.cuda}",
-            fixable=False,
         )

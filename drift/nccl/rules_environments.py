@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Prefix
 from gpu_node.drift.nccl.environment_copy import hindrance, missing
@@ -17,22 +17,22 @@ from gpu_node.inventories.schema import NodeWanted
     "error",
     between=True,
     step="nccl",
-    why="A job starts the same Python on every node, and fails on this one.",
-    manual="Copy the environment from another node to the same path, or create it.",
+    stops="every",
+    why="a job starts the same Python on every node, and ends on this one with 'No such file "
+    "or directory'; its packages cannot be checked",
+    manual="copy the environment from another node to the same path, or create it",
     repair="Copies the environment from the node that the inventory names (nccl: copy_from).",
 )
-def environment_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def environment_missing(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """A Python environment of the inventory is not on the node."""
     nccl = wanted.nccl
-    for prefix in missing(found, nccl):
-        first = hindrance(found, nccl, prefix, among) if nccl else ""
+    for prefix in missing(state, nccl):
+        first = hindrance(state, nccl, prefix, nodes) if nccl else ""
         source = nccl.copy_from if nccl else None
         yield Fault(
             subject=Prefix(prefix),
             found="missing",
-            wanted=f"as on {source}" if source and source != among.name else "a Python environment",
-            cause="a job starts the same Python on every node, and ends on this one with 'No such "
-            "file or directory'; its packages cannot be checked",
+            wanted=f"as on {source}" if source and source != nodes.name else "a Python environment",
             fix=first
             if first is not None
             else f"copy it from {source} to the same path: a conda environment is "

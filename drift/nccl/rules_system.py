@@ -22,6 +22,8 @@ from gpu_node.drift.nccl.package_locks import barriers
 from gpu_node.facts.nccl.state import NcclState
 from gpu_node.inventories.schema import NcclWanted
 
+_OF_TORCH = "the version that torch is built for"
+_INSTALL = f"install the libnccl packages of {_OF_TORCH}"
 _SPARED = (
     "torch's wheels load their own libnccl by DT_RPATH and never this one; nccl-tests, MPI "
     "programs and torch built from source do"
@@ -32,22 +34,22 @@ _ALONE = (
 )
 
 
-def _way(found: NcclState, wanted: NcclWanted, names: str, more: str = "") -> str:
-    version = release(found, wanted)
+def _way(state: NcclState, wanted: NcclWanted, names: str, more: str = "") -> str:
+    version = release(state, wanted)
     if version is None:
         return "name a version in the inventory, such as nccl: {version: 2.18.1+cuda12.1}"
-    if not is_managed(found, wanted):
-        keys = "environments: [...], packages: true" if found.discovered else "packages: true"
+    if not is_managed(state, wanted):
+        keys = "environments: [...], packages: true" if state.discovered else "packages: true"
         more += f" (nccl: {{{keys}}} lets the deploy do it)"
-    elif barriers(found, version):
+    elif barriers(state, version):
         more += "; an administrator's lock prevents that: see nccl.package-locked"
     return f"install {names} {version}{more}"
 
 
-def _versions(found: NcclState) -> dict[str, list[str]]:
+def _versions(state: NcclState) -> dict[str, list[str]]:
     """Return the versions of each package."""
     versions: dict[str, list[str]] = defaultdict(list)
-    for package in own(found):
+    for package in own(state):
         if package.version not in versions[package.name]:  # it may be there for two architectures
             versions[package.name].append(package.version)
     return versions
@@ -59,27 +61,25 @@ def _versions(found: NcclState) -> dict[str, list[str]]:
     step="nccl",
     always=True,
     key="nccl.packages",
-    why="Several versions own the same files: which one a program gets depends on the order"
-    " of installation.",
-    manual="Remove all versions but the right one.",
+    why="several versions own the same files: which one programs get depends on the order of "
+    "installation, and the next update may change it; a removal by pattern (rpm -qa | "
+    "grep nccl) removes other packages too",
+    manual="remove all versions but the right one",
     repair="Installs the right version of the libnccl packages, and removes the others in the "
     "same transaction.",
     alone=_ALONE,
 )
-def duplicate_packages(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+def duplicate_packages(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """The system has one libnccl package in several versions."""
-    for name, several in _versions(found).items():
+    for name, several in _versions(state).items():
         if len(several) > 1:
             yield Fault(
                 subject=SystemPackages((name,)),
                 found=", ".join(several),
-                wanted=release(found, wanted) or "one version",
-                cause="they own the same files: which one programs get depends on the "
-                "order of installation, and the next update may change it; a removal by pattern "
-                "(rpm -qa | grep nccl) removes other packages too",
-                fix=_way(found, wanted, name, "; remove the others in the same transaction"),
-                fixable=is_managed(found, wanted),
-                severity=None if wanted.packages or bites(found) else "warning",
+                wanted=release(state, wanted) or "one version",
+                fix=_way(state, wanted, name, "; remove the others in the same transaction"),
+                fixable=is_managed(state, wanted),
+                severity=None if wanted.packages or bites(state) else "warning",
             )
 
 
@@ -87,26 +87,22 @@ def duplicate_packages(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     "nccl.package-locked",
     ("warning", "error"),
     key="nccl.packages",
-    why="No run of gpu-node wrote this lock, so the deploy respects it.",
-    manual="Remove the lock, or replace it: --data override_locks=true.",
+    why="no run of gpu-node wrote this lock, so the deploy does not change libnccl against it",
+    manual="remove the lock, or replace it: --data override_locks=true; or remove packages: "
+    "true from this node's nccl",
     alone=_ALONE,
 )
-def package_locked(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+def package_locked(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """An administrator's lock, exclude or pin keeps the wanted libnccl from being installed."""
-    version = release(found, wanted)
-    if version is None or not is_managed(found, wanted):
+    version = release(state, wanted)
+    if version is None or not is_managed(state, wanted):
         return
-    for each in barriers(found, version) or ():
+    for barrier in barriers(state, version) or ():
         yield Fault(
-            subject=each.names,
-            found=f"{each.does}: {each.where}",
+            subject=barrier.names,
+            found=f"{barrier.does}: {barrier.where}",
             wanted=version,
-            cause="no run of gpu-node wrote this lock, so the deploy does not change libnccl "
-            "against it",
-            fix="remove the lock, or replace it: --data override_locks=true; or remove packages: "
-            "true from this node's nccl",
-            fixable=False,
-            severity="error" if bites(found) else None,
+            severity="error" if bites(state) else None,
         )
 
 
@@ -118,27 +114,28 @@ def package_locked(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     under="nccl.duplicate-packages",
     always=True,
     key="nccl.packages",
-    why="Programs that use the system's libnccl, such as nccl-tests and MPI programs, load "
-    "another version than torch.",
-    manual="Install the libnccl packages of the version that torch is built for.",
+    stops="every",
+    why="programs that use the system's libnccl, such as nccl-tests and MPI programs, load "
+    "another version than torch",
+    manual=_INSTALL,
     repair="Installs and holds the libnccl packages of the right version.",
     alone=_ALONE,
 )
-def package_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+def package_mismatch(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """The system's libnccl is not of the version that torch is built for."""
-    version, loads = target(found, wanted), bites(found)
+    version, loads = target(state, wanted), bites(state)
     wrong: dict[str, list[str]] = defaultdict(list)
-    for name, several in _versions(found).items():
+    for name, several in _versions(state).items():
         if version and len(several) == 1 and not is_version(several[0], version):
             wrong[several[0]].append(name)
     for other, names in wrong.items():
         yield Fault(
             subject=SystemPackages(tuple(names)),
             found=other,
-            wanted=release(found, wanted) or version or "",
+            wanted=release(state, wanted) or version or "",
             cause=f"{', '.join(loads)} would load it: {FAILS}" if loads else _SPARED,
-            fix=_way(found, wanted, ", ".join(names)),
-            fixable=is_managed(found, wanted),
+            fix=_way(state, wanted, ", ".join(names)),
+            fixable=is_managed(state, wanted),
             severity="error" if loads else None,
         )
 
@@ -150,36 +147,35 @@ def package_mismatch(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     because_of=(on_node(package_locked),),
     under="nccl.duplicate-packages",
     key="nccl.packages",
-    why="nccl-tests, MPI programs and builds of CUDA extensions need the system's libnccl.",
-    manual="Install the libnccl packages of the version that torch is built for.",
+    why="nccl-tests, MPI programs and builds of CUDA extensions need the system's libnccl, "
+    "its header and its archive, of the version that torch loads",
+    manual=_INSTALL,
     repair="Installs and holds the libnccl packages.",
     alone=_ALONE,
 )
-def package_missing(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+def package_missing(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """The inventory wants the system's libnccl, and a package of it is not installed."""
-    if wanted.packages is not True or found.packages is None or found.manager is None:
+    if wanted.packages is not True or state.packages is None or state.manager is None:
         return
-    if found.manager == "none":
+    if state.manager == "none":
         yield Fault(
             subject="libnccl",
             found="no apt, dnf or yum is installed",
-            wanted="the version that torch is built for",
+            wanted=_OF_TORCH,
             cause="the inventory wants the system's libnccl, but there is no package manager to "
             "install it",
             fix="remove packages: true from this node's nccl, or install it manually",
             fixable=False,
         )
-    there = _versions(found)
-    missing = tuple(name for name in BY_MANAGER[found.manager] if name not in there)
+    there = _versions(state)
+    missing = tuple(name for name in BY_MANAGER[state.manager] if name not in there)
     if missing:
         yield Fault(
             subject=SystemPackages(missing),
             found="not installed",
-            wanted=release(found, wanted) or "the version that torch is built for",
-            cause="nccl-tests, MPI programs and builds of CUDA extensions need the system's "
-            "libnccl, its header and its archive, of the version that torch loads",
-            fix=_way(found, wanted, ", ".join(missing)),
-            fixable=is_managed(found, wanted),
+            wanted=release(state, wanted) or _OF_TORCH,
+            fix=_way(state, wanted, ", ".join(missing)),
+            fixable=is_managed(state, wanted),
         )
 
 
@@ -189,29 +185,28 @@ def package_missing(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     step="nccl",
     always=True,
     key="nccl.packages",
-    why="The package manager lists the packages as installed, but programs cannot load the "
-    "library.",
-    manual="Reinstall the packages.",
+    why="the package manager lists the packages as installed, but programs cannot load the library",
+    manual="reinstall the packages",
     repair="Reinstalls the libnccl packages.",
     alone=_ALONE,
 )
-def package_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+def package_damaged(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """Files of the system's libnccl are missing, or not what its package brought."""
-    several = any(len(versions) > 1 for versions in _versions(found).values())
-    if not found.files or several:  # nccl.duplicate-packages reports several versions
+    several = any(len(versions) > 1 for versions in _versions(state).values())
+    if not state.files or several:  # nccl.duplicate-packages reports several versions
         return
-    loads = bites(found)
-    names = tuple(_versions(found))
+    loads = bites(state)
+    names = tuple(_versions(state))
     yield Fault(
         subject=SystemPackages(names),
-        found=f"missing or changed: {', '.join(found.files)}",
+        found=f"missing or changed: {', '.join(state.files)}",
         wanted="the files of the packages",
         cause=f"{', '.join(loads)} cannot load it, or load another: {FAILS}"
         if loads
         else "rpm and dpkg list the packages as installed, and programs that load the library "
         "fail: a manual removal of another version removes the files of this one, too",
-        fix=_way(found, wanted, ", ".join(names), " again"),
-        fixable=is_managed(found, wanted),
+        fix=_way(state, wanted, ", ".join(names), " again"),
+        fixable=is_managed(state, wanted),
         severity="error" if loads else None,
     )
 
@@ -222,26 +217,25 @@ def package_damaged(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     step="nccl",
     under="nccl.duplicate-packages",
     key="nccl.packages",
-    why="The next update of the system installs a newer build on this node alone.",
-    manual="Hold the packages with apt-mark hold, or with versionlock.",
+    why="the repository has newer builds, for other CUDAs too: the next update of the system "
+    "installs one, only on this node",
+    manual="hold the packages with apt-mark hold, or with versionlock",
     repair="Holds the libnccl packages.",
     alone="Run the report before a long job: an update can replace the packages.",
 )
-def package_unheld(found: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+def package_unheld(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """The right libnccl is installed, and the next update of the system would replace it."""
-    version = target(found, wanted)
-    if wanted.packages is not True or version is None or found.locks is None:
+    version = target(state, wanted)
+    if wanted.packages is not True or version is None or state.locks is None:
         return
-    for package in own(found):
-        if is_version(package.version, version) and not is_held(package, found.locks):
+    for package in own(state):
+        if is_version(package.version, version) and not is_held(package, state.locks):
             yield Fault(
                 subject=SystemPackages((package.name,)),
                 found="not held",
                 wanted="held by apt-mark" if package.kind == "deb" else "held by versionlock",
-                cause="the repository has newer builds, for other CUDAs too: the next update of "
-                "the system installs one, only on this node",
                 fix=f"apt-mark hold {package.name}"
                 if package.kind == "deb"
-                else f"{found.manager} versionlock add {package.name}-{package.version}",
-                fixable=is_managed(found, wanted),
+                else f"{state.manager} versionlock add {package.name}-{package.version}",
+                fixable=is_managed(state, wanted),
             )

@@ -10,6 +10,7 @@ from gpu_node.drift.nccl import rules, rules_system
 from gpu_node.drift.nccl.compared import folders, has, is_as_a_whole
 from gpu_node.drift.nccl.libnccl import loaded, own
 from gpu_node.drift.nccl.rules_between import differs
+from gpu_node.drift.nccl.rules_environments import environment_missing
 from gpu_node.facts.nccl.state import Environment, plain
 from gpu_node.facts.node import NodeState
 
@@ -19,30 +20,30 @@ def _environments(node: NodeState) -> list[Environment | None]:
 
 
 def torch(node: NodeState) -> str | None:
-    found = _environments(node)
-    if None in found:
+    environments = _environments(node)
+    if None in environments:
         return None
-    versions = [each.torch.version if each and each.torch else "none" for each in found]
+    versions = [each.torch.version if each and each.torch else "none" for each in environments]
     return ", ".join(dict.fromkeys(versions))
 
 
 def nccl_loaded(node: NodeState) -> str | None:
     """The version that torch loads, in the order of the environments."""
-    found = _environments(node)
-    if None in found:
+    environments = _environments(node)
+    if None in environments:
         return None
-    versions = [loaded(each) for each in found if each and each.torch]
+    versions = [loaded(each) for each in environments if each and each.torch]
     return ", ".join(dict.fromkeys(versions)) or "none"
 
 
 def loaded_by(node: NodeState) -> str | None:
-    found = _environments(node)
-    if None in found:
+    environments = _environments(node)
+    if None in environments:
         return None
     return (
         ", ".join(
             f"{each.loads.reason}: {plain(each.loads.path).removesuffix('/libnccl.so.2')}"
-            for each in found
+            for each in environments
             if each and each.loads and each.loads.path
         )
         or "none"
@@ -74,6 +75,7 @@ FACTS = (
         torch,
         differs,
         applies=_has_environments,
+        explained_by=(environment_missing,),
         compares=is_as_a_whole,
     ),
     Fact(
@@ -83,7 +85,7 @@ FACTS = (
         nccl_loaded,
         differs,
         applies=_has_environments,
-        explained_by=(rules.torch_differs,),
+        explained_by=(rules.torch_differs, environment_missing),
         follows="nccl.torch",
         compares=is_as_a_whole,
     ),
@@ -133,10 +135,12 @@ def _of_folder(prefix: str) -> tuple[Fact, ...]:
 
 
 def _torch_of(prefix: str, node: NodeState) -> str | None:
-    found = node.nccl.environments[prefix]
-    return None if found is None else found.torch.version if found.torch else "none"
+    environment = node.nccl.environments[prefix]
+    return (
+        None if environment is None else environment.torch.version if environment.torch else "none"
+    )
 
 
 def _loaded_of(prefix: str, node: NodeState) -> str | None:
-    found = node.nccl.environments[prefix]
-    return None if found is None else loaded(found) if found.torch else "none"
+    environment = node.nccl.environments[prefix]
+    return None if environment is None else loaded(environment) if environment.torch else "none"

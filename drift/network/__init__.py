@@ -1,1 +1,5 @@
 """The network between the nodes: what is wrong, and what the rules compute with."""
+
+from gpu_node.drift.engine.areas import Hooks
+
+HOOKS = Hooks(key="network.interface")

@@ -41,12 +41,12 @@ SHELL, INTERACTIVE = "a launcher's shell", "an interactive shell"
 _CONF_FILE_SINCE = (2, 23, 4)
 
 
-def versions(found: NcclState) -> list[Version]:
+def versions(state: NcclState) -> list[Version]:
     """Return the NCCL versions in use: those that torch loads, else the system's; oldest first."""
-    loaded = {each.loaded.version for _, each in environments(found) if each.loaded}
+    loaded = {each.loaded.version for _, each in environments(state) if each.loaded}
     loaded_versions = {shown(version) for version in loaded if version}
     loaded_versions |= (
-        set() if loaded_versions else {each.version.partition("-")[0] for each in own(found)}
+        set() if loaded_versions else {each.version.partition("-")[0] for each in own(state)}
     )
     return sorted(tuple(map(int, each.split("."))) for each in loaded_versions if _is_version(each))
 
@@ -55,9 +55,9 @@ def _is_version(text: str) -> bool:
     return all(part.isdecimal() for part in text.split("."))
 
 
-def oldest(found: NodeState) -> Version | None:
+def oldest(state: NodeState) -> Version | None:
     """Return the oldest NCCL in use; None where none was found."""
-    return next(iter(versions(found.nccl)), None)
+    return next(iter(versions(state.nccl)), None)
 
 
 def is_deepspeed(wanted: NodeWanted) -> bool:
@@ -65,74 +65,74 @@ def is_deepspeed(wanted: NodeWanted) -> bool:
     return wanted.launcher is not None and wanted.launcher.kind == "deepspeed"
 
 
-def is_in_nccl_conf_alone(found: NodeState, wanted: NodeWanted) -> bool:
+def is_in_nccl_conf_alone(state: NodeState, wanted: NodeWanted) -> bool:
     """Whether no shell is to have the interface: NCCL's own file, of each node, names it.
 
     DeepSpeed sends a shell's to every node, and of a home that is shared each node is not alone.
     """
-    return is_deepspeed(wanted) or is_network_home(found.env)
+    return is_deepspeed(wanted) or is_network_home(state.env)
 
 
-def chosen(found: NodeState, wanted: NodeWanted) -> Choice:
+def chosen(state: NodeState, wanted: NodeWanted) -> Choice:
     """Return the interface this node should train over."""
     if wanted.network is None:
         return Choice(None, "the inventory does not manage it", known=False)
-    return choose(found.network, wanted.network, wanted.address)
+    return choose(state.network, wanted.network, wanted.address)
 
 
-def carrier(found: NodeState, wanted: NodeWanted) -> Choice:
+def carrier(state: NodeState, wanted: NodeWanted) -> Choice:
     """Return the interface to train over; where the inventory names none, that of the address."""
-    return choose(found.network, wanted.network or NetworkWanted(interface=AUTO), wanted.address)
+    return choose(state.network, wanted.network or NetworkWanted(interface=AUTO), wanted.address)
 
 
-def managed(found: NodeState, wanted: NodeWanted) -> Values | None:
+def managed(state: NodeState, wanted: NodeWanted) -> Values | None:
     """Return what ~/.bashrc should say of each variable; None where that is not known."""
     values: dict[str, str | None] = {}
     if wanted.network is not None:
-        name, no_shell = chosen(found, wanted).name, is_in_nccl_conf_alone(found, wanted)
+        name, no_shell = chosen(state, wanted).name, is_in_nccl_conf_alone(state, wanted)
         if name is None and not no_shell:
             return None
         values[IFNAME] = None if no_shell else f"={name}"
     return {**values, **(wanted.env or {})}
 
 
-def is_right(found: NodeState, name: str, value: str | None, expected: str | None) -> bool:
+def is_right(state: NodeState, name: str, value: str | None, expected: str | None) -> bool:
     """Whether a value is as good as the wanted one: an interface can be named in several ways."""
     if expected is None or value is None:
         return is_unset(value) if expected is None else False
     if name != IFNAME:
         return value == expected
-    names = candidates(found.network, oldest(found))
+    names = candidates(state.network, oldest(state))
     return not is_unset(value) and selected(value, names) == [expected.removeprefix("=")]
 
 
-def wanted_blocks(found: NodeState, values: Values) -> Blocks:
+def wanted_blocks(state: NodeState, values: Values) -> Blocks:
     """Return the blocks ~/.bashrc needs: the last one for what the user's lines set otherwise."""
-    if is_network_home(found.env):
+    if is_network_home(state.env):
         return SHARED
     again = {
-        each.name
-        for each in users_lines(found.env)
-        if each.name in values
-        and not (each.is_plain and is_right(found, each.name, each.value, values[each.name]))
+        line.name
+        for line in users_lines(state.env)
+        if line.name in values
+        and not (line.is_plain and is_right(state, line.name, line.value, values[line.name]))
     }
     return Blocks(
         body(values), body({name: value for name, value in values.items() if name in again})
     )
 
 
-def is_written(found: NodeState, values: Values) -> bool:
+def is_written(state: NodeState, values: Values) -> bool:
     """Whether ~/.bashrc, and the file that it may read, say what is wanted where it counts."""
-    placed = are_placed(found.env, wanted_blocks(found, values))
+    placed = are_placed(state.env, wanted_blocks(state, values))
     return placed and (
-        not is_network_home(found.env) or found.env.env_file == env_file_text(values)
+        not is_network_home(state.env) or state.env.env_file == env_file_text(values)
     )
 
 
-def obstacle(found: EnvState) -> str | None:
+def obstacle(state: EnvState) -> str | None:
     """Return why no block in ~/.bashrc would help; None where it would, or that is not known."""
-    if found.user is not None and not found.user.shell.endswith("/bash"):
-        shell = found.user.shell
+    if state.user is not None and not state.user.shell.endswith("/bash"):
+        shell = state.user.shell
         return (
             f"the login shell is {shell}, which does not read {BASHRC}: set it in a file that this "
             "shell reads"
@@ -140,9 +140,9 @@ def obstacle(found: EnvState) -> str | None:
     return None
 
 
-def manual_fix(found: NodeState, values: Values | None, name: str) -> str | None:
+def manual_fix(node: NodeState, values: Values | None, name: str) -> str | None:
     """Return what a person has to do about a variable of a shell; None where the deploy does it."""
-    state = found.env
+    state = node.env
     if values is None:
         return "name the interface: network: {interface: NAME} in the inventory"
     # A home in an unknown place may be shared with other nodes.
@@ -150,7 +150,7 @@ def manual_fix(found: NodeState, values: Values | None, name: str) -> str | None
         return "first repair what could not be read, see env.unreadable"
     if reason := obstacle(state):
         return reason
-    if not is_written(found, values):
+    if not is_written(node, values):
         return None
     line = deciding(state, name)
     if line is not None:
@@ -169,22 +169,22 @@ class Place:
     hand: str | None = None
 
 
-def places(found: NodeState, wanted: NodeWanted) -> Iterator[Place]:
+def places(state: NodeState, wanted: NodeWanted) -> Iterator[Place]:
     """Yield where NCCL_SOCKET_IFNAME comes from on a node, as far as that is known."""
-    values = managed(found, wanted)
+    values = managed(state, wanted)
     if not is_deepspeed(wanted):
-        entries = shell_places(found, values)
-        yield from (each for each in entries if each.value or not is_network_home(found.env))
-    if found.env.conf is not None:
-        yield from _conf_places(found)
+        entries = shell_places(state, values)
+        yield from (entry for entry in entries if entry.value or not is_network_home(state.env))
+    if state.env.conf is not None:
+        yield from _conf_places(state)
 
 
-def shell_places(found: NodeState, values: Values | None) -> Iterator[Place]:
+def shell_places(node: NodeState, values: Values | None) -> Iterator[Place]:
     """Yield what the shells have: the launcher's, and an interactive one where that is another."""
-    state = found.env
+    state = node.env
     if state.launcher is None:
         return
-    hand = manual_fix(found, values, IFNAME)
+    hand = manual_fix(node, values, IFNAME)
     value, line = state.launcher.get(IFNAME), deciding(state, IFNAME)
     origin = line.place if line is not None and line.value == value else ""
     yield Place(SHELL, value, origin, hand)
@@ -193,18 +193,18 @@ def shell_places(found: NodeState, values: Values | None) -> Iterator[Place]:
         yield Place(INTERACTIVE, last.value, last.place, hand)
 
 
-def conf_settings(found: NodeState) -> list[Setting]:
+def conf_settings(state: NodeState) -> list[Setting]:
     """Return what NCCL's files set, in NCCL's order: of a name given twice the first counts."""
-    first = (found.env.launcher or {}).get("NCCL_CONF_FILE", "")
-    version = oldest(found)
+    first = (state.env.launcher or {}).get("NCCL_CONF_FILE", "")
+    version = oldest(state)
     if not first or (version is not None and version < _CONF_FILE_SINCE):
         first = "~/.nccl.conf"
-    home = found.env.user.home if found.env.user else ""
+    home = state.env.user.home if state.env.user else ""
     if home and first.startswith(f"{home}/"):
         first = f"~{first.removeprefix(home)}"
-    lines = found.env.conf or ()
+    lines = state.env.conf or ()
     paths = dict.fromkeys((first, CONF))
-    ordered = [each for path in paths for each in lines if each.path == path]
+    ordered = [line for path in paths for line in lines if line.path == path]
     return [setting for each in ordered if (setting := _conf_setting(each)) is not None]
 
 
@@ -215,15 +215,15 @@ def _conf_setting(line: Line) -> Setting | None:
     return Setting(path=line.path, line=line.line, name=name, value=value)
 
 
-def _conf_places(found: NodeState) -> Iterator[Place]:
+def _conf_places(state: NodeState) -> Iterator[Place]:
     """Yield NCCL's files: the user's own, where it names one, and the system's, which is written.
 
     /etc/nccl.conf counts for users without a file, and once that line is removed.
     """
-    entries = [each for each in conf_settings(found) if each.name == IFNAME]
+    entries = [setting for setting in conf_settings(state) if setting.name == IFNAME]
     if entries and entries[0].path != CONF:
         first = entries[0]
         hand = f"remove the line {first.place}, which NCCL reads before {CONF}"
         yield Place(first.path, first.value, first.place, hand)
-    line = next((each for each in entries if each.path == CONF), None)
+    line = next((entry for entry in entries if entry.path == CONF), None)
     yield Place(CONF, line.value, line.place) if line else Place(CONF, None)

@@ -37,29 +37,29 @@ def is_never(name: str) -> bool:
     return _NEVER.fullmatch(name) is not None
 
 
-def choose(found: NetworkState, wanted: NetworkWanted, address: str) -> Choice:
+def choose(state: NetworkState, wanted: NetworkWanted, address: str) -> Choice:
     """Return the interface for a node that the others know by `address`."""
-    if found.links is None or found.addresses is None:
+    if state.links is None or state.addresses is None:
         return Choice(None, "the interfaces could not be read", known=False)
     if wanted.interface != AUTO:
-        exists = any(link.name == wanted.interface for link in found.links)
+        exists = any(link.name == wanted.interface for link in state.links)
         why = "the inventory names it" if exists else f"there is no interface {wanted.interface}"
         return Choice(wanted.interface if exists else None, why)
-    carriers = carrying(found, address)
+    carriers = carrying(state, address)
     fit = [name for name in carriers if not is_never(name)]
     if fit:
         return Choice(fit[0], f"it has {address}")
     if carriers:
         return Choice(None, f"{carriers[0]} has {address}, but leads to no other machine")
-    return _by_routes(found, address)
+    return _by_routes(state, address)
 
 
-def _by_routes(found: NetworkState, address: str) -> Choice:
+def _by_routes(state: NetworkState, address: str) -> Choice:
     """The interface that leads to all other nodes, where the address is on none: NAT, or a name."""
-    if found.routes is None:
+    if state.routes is None:
         return Choice(None, "the routes could not be read", known=False)
-    others = [route for route in found.routes if not route.local and route.device]
-    if any(route.device is None and not route.local for route in found.routes):
+    others = [route for route in state.routes if not route.local and route.device]
+    if any(route.device is None and not route.local for route in state.routes):
         return Choice(None, f"no interface has {address}, and there is no route to some nodes")
     devices = {route.device for route in others if route.device}
     if len(devices) == 1 and not is_never(name := devices.pop()):
@@ -68,12 +68,12 @@ def _by_routes(found: NetworkState, address: str) -> Choice:
     return Choice(None, f"no interface has {address}, and {many}")
 
 
-def carrying(found: NetworkState, address: str) -> list[str]:
+def carrying(state: NetworkState, address: str) -> list[str]:
     """Return the interfaces that carry an address; none where it is a name."""
     ip = _ip(address)
     if ip is None:
         return []
-    return [each.interface for each in found.addresses or () if _ip(each.address) == ip]
+    return [each.interface for each in state.addresses or () if _ip(each.address) == ip]
 
 
 @lru_cache(maxsize=1 << 14)
@@ -89,20 +89,20 @@ def is_down(link: Link) -> bool:
     return not link.up or link.state in ("down", "lowerlayerdown", "notpresent")
 
 
-def link_of(found: NetworkState, name: str | None) -> Link | None:
+def link_of(state: NetworkState, name: str | None) -> Link | None:
     """Return an interface by its name."""
-    return next((link for link in found.links or () if link.name == name), None)
+    return next((link for link in state.links or () if link.name == name), None)
 
 
-def sharing(found: NetworkState, name: str) -> list[tuple[str, str]]:
+def sharing(state: NetworkState, name: str) -> list[tuple[str, str]]:
     """Return the other interfaces with an address in a subnet of this one's, each with that."""
-    own = [each for each in found.addresses or () if each.interface == name]
+    own = [address for address in state.addresses or () if address.interface == name]
     subnets = {net for each in own if (net := _subnet(each)) is not None}
-    others = [each for each in found.addresses or () if each.interface != name]
+    others = [address for address in state.addresses or () if address.interface != name]
     return [
-        (each.interface, str(net))
-        for each in others
-        if (net := _subnet(each)) in subnets and not is_never(each.interface)
+        (other.interface, str(net))
+        for other in others
+        if (net := _subnet(other)) in subnets and not is_never(other.interface)
     ]
 
 
@@ -112,12 +112,12 @@ def _subnet(address: Address) -> ipaddress.IPv4Network | ipaddress.IPv6Network |
     return None if net.is_link_local or net.num_addresses == 1 else net
 
 
-def candidates(found: NetworkState, version: Version | None = None) -> list[str]:
+def candidates(state: NetworkState, version: Version | None = None) -> list[str]:
     """Return the interfaces that NCCL looks at: those with an address, later those that run."""
-    names = dict.fromkeys(each.interface for each in found.addresses or ())
+    names = dict.fromkeys(address.interface for address in state.addresses or ())
     if version is None or version < RUNNING_SINCE:
         return list(names)
-    down = {link.name for link in found.links or () if is_down(link)}
+    down = {link.name for link in state.links or () if is_down(link)}
     return [name for name in names if name not in down]
 
 
@@ -142,9 +142,9 @@ def selected(value: str, names: list[str]) -> list[str]:
     return [name for name in names if matches(name) != excluding]
 
 
-def by_itself(found: NetworkState, version: Version | None) -> list[str]:
+def by_itself(state: NetworkState, version: Version | None) -> list[str]:
     """Return what NCCL takes where nothing is set."""
-    names = candidates(found, version)
+    names = candidates(state, version)
     spared: tuple[str, ...] = _SPARED
     if version is not None and version >= RUNNING_SINCE:
         spared += _SPARED_SINCE

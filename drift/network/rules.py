@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from gpu_node.drift.engine.finding import Severity
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, on_node, rule
 from gpu_node.drift.engine.subject import Interface, Path, Shell
 from gpu_node.drift.env.bashrc import BASHRC, is_network_home
@@ -48,27 +48,28 @@ _HANGS = (
     "NCCL listens on an address that the other nodes cannot reach: the job hangs, or ends in "
     "'Bootstrap : no socket interface found' or 'Default process group has not been initialized'"
 )
+# Of what chooses NCCL's interface on a node.
+_WRITES = "Writes lines in /etc/nccl.conf, and a marked block in ~/.bashrc of the training user."
+_ALONE = "Write NCCL_SOCKET_IFNAME==NAME to ~/.nccl.conf, or export it at the top of ~/.bashrc."
 _AUTO = NetworkWanted(interface=AUTO)
 
 
 @rule(
     "network.interface-gone",
     "error",
-    why="NCCL finds no interface to listen on: the job hangs or fails at its start.",
-    manual="Set network: auto in the inventory, or the new name of the interface.",
+    stops="several",
+    why=_HANGS,
+    manual="set network: auto in the inventory, or the interface's new name",
 )
-def interface_gone(found: NetworkState, wanted: NetworkWanted) -> Iterator[Fault]:
+def interface_gone(state: NetworkState, wanted: NetworkWanted) -> Iterator[Fault]:
     """The interface that the inventory names does not exist."""
-    if found.links is None or wanted.interface == AUTO or link_of(found, wanted.interface):
+    if state.links is None or wanted.interface == AUTO or link_of(state, wanted.interface):
         return
-    known = [link.name for link in found.links if link.kind != "loopback"]
+    known = [link.name for link in state.links if link.kind != "loopback"]
     yield Fault(
         subject=Interface(wanted.interface),
         found=f"no such interface; there are {', '.join(known) or 'none'}",
         wanted=wanted.interface,
-        cause=_HANGS,
-        fix="set network: auto in the inventory, or the interface's new name",
-        fixable=False,
     )
 
 
@@ -76,18 +77,19 @@ def interface_gone(found: NetworkState, wanted: NetworkWanted) -> Iterator[Fault
     "network.address-missing",
     "error",
     whole=True,
-    why="NCCL listens on an address that the other nodes cannot reach.",
-    manual="Correct the address in the inventory, or name the interface: network: {interface: "
-    "NAME}.",
+    stops="several",
+    why=_HANGS,
+    manual="set in the inventory the address that the other nodes reach, or their interface to "
+    "it: network: {interface: NAME}",
 )
-def address_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def address_missing(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """No interface fits the address by which the others know this node."""
     if wanted.network is None:
         return
-    choice = chosen(found, wanted)
+    choice = chosen(state, wanted)
     if choice.name is None and choice.known and wanted.network.interface == AUTO:
         yield _address_fault(wanted.address, choice.why, wanted)
-    carriers = carrying(found.network, wanted.address)
+    carriers = carrying(state.network, wanted.address)
     if choice.name is not None and carriers and choice.name not in carriers:
         yield _address_fault(
             Interface(choice.name), f"{wanted.address} is on {carriers[0]}", wanted
@@ -99,10 +101,6 @@ def _address_fault(subject: Interface | str, text: str, wanted: NodeWanted) -> F
         subject=subject,
         found=text,
         wanted=f"an interface that has {wanted.address}",
-        cause=_HANGS,
-        fix="set in the inventory the address that the other "
-        "nodes reach, or their interface to it: network: {interface: NAME}",
-        fixable=False,
     )
 
 
@@ -111,22 +109,21 @@ def _address_fault(subject: Interface | str, text: str, wanted: NodeWanted) -> F
     "error",
     whole=True,
     always=True,
-    why="The other nodes cannot reach this node over the interface.",
-    manual="Run ip link set NAME up, and check its cable and switch port.",
+    stops="several",
+    why=_HANGS,
+    manual="run ip link set NAME up, and check its cable and switch port",
     alone="Train over another interface: network: {interface: NAME} in the inventory.",
 )
-def interface_down(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def interface_down(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The interface to train over is down."""
-    link = link_of(found.network, carrier(found, wanted).name)
+    link = link_of(state.network, carrier(state, wanted).name)
     if link is None or not is_down(link):
         return
     yield Fault(
         subject=Interface(link.name),
         found="up, without a carrier" if link.up else "down",
         wanted="up",
-        cause=_HANGS,
         fix=f"ip link set {link.name} up, and look at its cable and switch port",
-        fixable=False,
     )
 
 
@@ -135,29 +132,26 @@ def interface_down(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     "warning",
     whole=True,
     always=True,
-    why="The kernel sends over either interface and answers for both addresses: connections"
-    " break or are slow.",
-    manual="Bond both interfaces, or put one of them into another subnet.",
+    why="the kernel sends by either of them and answers for both addresses (ARP): "
+    "connections break, or take the slow one",
+    manual="bond both interfaces, or put one of them into another subnet",
     alone="Set NCCL_SOCKET_IFNAME to one interface, as =NAME.",
 )
-def subnet_shared(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def subnet_shared(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """Another interface is in the same subnet as the one to train over."""
-    name = carrier(found, wanted).name
-    for other, subnet in sharing(found.network, name) if name else ():
+    name = carrier(state, wanted).name
+    for other, subnet in sharing(state.network, name) if name else ():
         yield Fault(
             subject=Interface(name or ""),
             found=f"{other} is in {subnet}, too",
             wanted=f"{subnet} on one interface",
-            cause="the kernel sends by either of them and answers for both addresses (ARP): "
-            "connections break, or take the slow one",
             fix=f"bond {name} with {other}, or give {other} a separate subnet",
-            fixable=False,
         )
 
 
-def _is_judged(found: NodeState, wanted: NodeWanted) -> str | None:
+def _is_judged(state: NodeState, wanted: NodeWanted) -> str | None:
     """Return the interface that must be selected; None where nothing can be judged."""
-    return chosen(found, wanted).name if wanted.network is not None else None
+    return chosen(state, wanted).name if wanted.network is not None else None
 
 
 @rule(
@@ -167,23 +161,24 @@ def _is_judged(found: NodeState, wanted: NodeWanted) -> str | None:
     step=("network", "env"),
     because_of=(on_node(block_outdated, of=(Shell,)),),
     under="network",
-    why="NCCL chooses an interface itself, and a different one when the node gets more interfaces.",
-    manual="Set NCCL_SOCKET_IFNAME in /etc/nccl.conf and in the shell of the launcher.",
-    repair="Writes lines in /etc/nccl.conf, and a marked block in ~/.bashrc of the training user.",
-    alone="Write NCCL_SOCKET_IFNAME==NAME to ~/.nccl.conf, or export it at the top of ~/.bashrc.",
+    stops="several",
+    why="NCCL chooses an interface itself, and a different one when the node gets more interfaces",
+    manual="set NCCL_SOCKET_IFNAME in /etc/nccl.conf and in the shell of the launcher",
+    repair=_WRITES,
+    alone=_ALONE,
 )
-def ifname_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def ifname_missing(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """NCCL_SOCKET_IFNAME is not set, so NCCL chooses an interface by itself."""
-    name = _is_judged(found, wanted)
+    name = _is_judged(state, wanted)
     if name is None:
         return
-    version = oldest(found)
+    version = oldest(state)
     nccl = f"NCCL {'.'.join(map(str, version))}" if version else "NCCL"
-    takes = ", ".join(by_itself(found.network, version)) or "none"
-    for place in places(found, wanted):
+    takes = ", ".join(by_itself(state.network, version)) or "none"
+    for place in places(state, wanted):
         if is_unset(place.value):
             cause = f"{nccl} would choose {takes} itself, and others when the node gets more"
-            yield _ifname_fault(found, place, "not set", name, cause)
+            yield _ifname_fault(state, place, "not set", name, cause)
 
 
 @rule(
@@ -194,42 +189,42 @@ def ifname_missing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     because_of=(on_node(block_outdated, of=(Shell,)),),
     under="network",
     always=True,
+    stops="several",
     why="NCCL listens on an address that the other nodes cannot reach: the job hangs or "
-    "fails at its start.",
-    manual="Correct NCCL_SOCKET_IFNAME in /etc/nccl.conf and in the shell of the launcher.",
-    repair="Writes lines in /etc/nccl.conf, and a marked block in ~/.bashrc of the training user.",
-    alone="Write NCCL_SOCKET_IFNAME==NAME to ~/.nccl.conf, or export it at the top of ~/.bashrc.",
+    "fails at its start",
+    manual="correct NCCL_SOCKET_IFNAME in /etc/nccl.conf and in the shell of the launcher",
+    repair=_WRITES,
+    alone=_ALONE,
 )
-def ifname_wrong(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def ifname_wrong(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """NCCL_SOCKET_IFNAME does not select exactly the interface that the other nodes reach."""
     if wanted.network is None:
-        yield from _selects_nothing(found, wanted)
+        yield from _selects_nothing(state, wanted)
         return
-    name = _is_judged(found, wanted)
+    name = _is_judged(state, wanted)
     if name is None:
         return
-    names = candidates(found.network, oldest(found))
-    for place in places(found, wanted):
-        if is_unset(place.value) or is_right(found, IFNAME, place.value, f"={name}"):
+    names = candidates(state.network, oldest(state))
+    for place in places(state, wanted):
+        if is_unset(place.value) or is_right(state, IFNAME, place.value, f"={name}"):
             continue
         takes = ", ".join(selected(place.value or "", names)) or "no interface"
         text = f"{place.value!r}{f' ({place.origin})' if place.origin else ''}: {takes}"
-        yield _ifname_fault(found, place, text, name, _HANGS)
+        yield _ifname_fault(state, place, text, name)
 
 
-def _selects_nothing(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def _selects_nothing(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """Judge without a wanted interface: a value that selects none of the node's is wrong."""
-    if found.network.addresses is None:
+    if state.network.addresses is None:
         return
-    names = candidates(found.network, oldest(found))
-    for place in places(found, wanted):
+    names = candidates(state.network, oldest(state))
+    for place in places(state, wanted):
         if not is_unset(place.value) and not selected(place.value or "", names):
             origin = f" ({place.origin})" if place.origin else ""
             yield Fault(
                 subject=_about(place),
                 found=f"{place.value!r}{origin}: no interface",
-                wanted=f"an interface of the node: {', '.join(by_itself(found.network, None))}",
-                cause=_HANGS,
+                wanted=f"an interface of the node: {', '.join(by_itself(state.network, None))}",
                 fix=f"correct {place.origin or place.name}, or set network: auto in the inventory, "
                 "and gpu-node deploy sets it on each node",
                 fixable=False,
@@ -241,10 +236,10 @@ def _about(place: Place) -> Shell | Path:
     return Shell(place.name) if place.name in (SHELL, INTERACTIVE) else Path(place.name)
 
 
-def _ifname_fault(found: NodeState, place: Place, text: str, name: str, cause: str) -> Fault:
+def _ifname_fault(state: NodeState, place: Place, text: str, name: str, cause: str = "") -> Fault:
     if place.name == CONF:
         line = f"{IFNAME}=={name} in {CONF}"
-    elif is_network_home(found.env):
+    elif is_network_home(state.env):
         line = f"unset {IFNAME} in ~/.bashrc, which other nodes may share: {CONF} names it"
     else:
         line = f"export {IFNAME}='={name}' in ~/.bashrc"
@@ -266,44 +261,45 @@ def _ifname_fault(found: NodeState, place: Place, text: str, name: str, cause: s
     under="network",
     always=True,
     key="network.interface",
+    stops="several",
     why="deepspeed sends each NCCL variable of the launching shell to all nodes, and "
-    "overrides their own values.",
-    manual="Unset NCCL_SOCKET_IFNAME in the shell, and set it in /etc/nccl.conf of each node.",
+    "overrides their own values",
+    manual="unset NCCL_SOCKET_IFNAME in the shell, and set it in /etc/nccl.conf of each node",
     repair="Writes a marked block in ~/.bashrc of the training user.",
 )
-def launcher_override(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def launcher_override(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """DeepSpeed's launcher would send this shell's NCCL_SOCKET_IFNAME to every node."""
     if is_deepspeed(wanted) and wanted.network is not None:
-        yield from _kept_in(found, wanted)
+        yield from _kept_in(state, wanted)
     elif is_deepspeed(wanted) or wanted.launcher is None or wanted.launcher.kind is None:
-        yield from _would_be_sent(found, among)
+        yield from _would_be_sent(state, nodes)
 
 
-def _kept_in(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def _kept_in(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     reported: set[str] = set()
-    for place in shell_places(found, managed(found, wanted)):
+    for place in shell_places(state, managed(state, wanted)):
         if is_unset(place.value):
             continue
         reported.add(place.origin)
         fix = place.hand or f"unset {IFNAME} in ~/.bashrc"
         yield _override_fault(place, fix, place.hand is None)
     # A login shell reads some of these, deepspeed itself its own file; none of them is ours.
-    for each in exported(found.env):
+    for each in exported(state.env):
         elsewhere = each.path != BASHRC and each.place not in reported
         if each.name == IFNAME and elsewhere and not is_unset(each.value):
             fix = f"remove {IFNAME} from {each.place}"
             yield _override_fault(Place(each.path, each.value, each.place), fix, False)
 
 
-def _would_be_sent(found: NodeState, among: Among) -> Iterator[Fault]:
+def _would_be_sent(state: NodeState, nodes: Nodes) -> Iterator[Fault]:
     """Judge by the value of this shell against the right interface of each node that was asked."""
-    value = (found.env.launcher or {}).get(IFNAME)
-    if is_unset(value) or not _has_deepspeed(found):
+    value = (state.env.launcher or {}).get(IFNAME)
+    if is_unset(value) or not _has_deepspeed(state):
         return
     wrong = [
         name
-        for name, link in among.once(_carriers).items()
-        if name != among.name and not is_right(among.found[name], IFNAME, value, f"={link.name}")
+        for name, link in nodes.once(_carriers).items()
+        if name != nodes.name and not is_right(nodes.states[name], IFNAME, value, f"={link.name}")
     ]
     if wrong:
         fix = "set network: auto and launcher: deepspeed in the inventory: the values are then in "
@@ -326,9 +322,11 @@ def _override_fault(
     )
 
 
-def _has_deepspeed(found: NodeState) -> bool:
-    environments = found.nccl.environments.values()
-    return are_read(found) and any(each and "deepspeed" in each.packages for each in environments)
+def _has_deepspeed(state: NodeState) -> bool:
+    environments = state.nccl.environments.values()
+    return are_read(state) and any(
+        environment and "deepspeed" in environment.packages for environment in environments
+    )
 
 
 @rule(
@@ -337,17 +335,15 @@ def _has_deepspeed(found: NodeState) -> bool:
     between=True,
     several=True,
     always=True,
-    why="Large packets are dropped on the way: small messages pass, and the first large "
-    "all-reduce hangs.",
-    manual="Set the same MTU on all nodes, also in the configuration of the interface.",
+    why="large packets are dropped on the way where a switch does not fragment them: small "
+    "messages pass, and the first large all-reduce hangs",
+    manual="set the same MTU on all nodes, also in the configuration of the interface",
     alone="Leave the node out of the job.",
 )
-def mtu_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def mtu_differs(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """The interface has another MTU than those of the other nodes."""
-    cause = "large packets are dropped on the way where a switch does not fragment them: small "
-    cause += "messages pass, and the first large all-reduce hangs"
     fix = "ip link set {name} mtu {value}, and in the interface's configuration"
-    yield from _differing(found, wanted, among, lambda link: link.mtu, cause, fix)
+    yield from _differing(state, wanted, nodes, lambda link: link.mtu, fix)
 
 
 @rule(
@@ -356,33 +352,31 @@ def mtu_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
     between=True,
     several=True,
     always=True,
-    why="Every step waits for the slowest node.",
-    manual="Check what the interface and its switch port negotiated: ethtool NAME.",
+    why="every step waits for the slowest node",
+    manual="check what the interface and its switch port negotiated: ethtool NAME",
 )
-def speed_differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def speed_differs(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """The interface is slower or faster than those of the other nodes."""
-    cause = "every step waits for the slowest node"
     fix = "check what {name} and its switch port negotiated (ethtool {name}): the others have "
     fix += "{value} Mbit/s"
-    yield from _differing(found, wanted, among, lambda link: link.speed, cause, fix)
+    yield from _differing(state, wanted, nodes, lambda link: link.speed, fix)
 
 
 def _differing(
-    found: NodeState,
+    state: NodeState,
     wanted: NodeWanted,
-    among: Among,
+    nodes: Nodes,
     measure: Callable[[Link], int | None],
-    cause: str,
     fix: str,
 ) -> Iterator[Fault]:
     """Judge by what most nodes have, or the first of the inventory where none has more."""
-    mine = link_of(found.network, carrier(found, wanted).name)
+    mine = link_of(state.network, carrier(state, wanted).name)
     if mine is None or measure(mine) is None:
         return
-    values = {name: measure(link) for name, link in among.once(_carriers).items()}
-    values[among.name] = measure(mine)
+    values = {name: measure(link) for name, link in nodes.once(_carriers).items()}
+    values[nodes.name] = measure(mine)
     values = {name: value for name, value in values.items() if value is not None}
-    ordered = [values[peer.name] for peer in among.nodes if peer.name in values]
+    ordered = [values[peer.name] for peer in nodes.peers if peer.name in values]
     usual = Counter(ordered).most_common(1)
     if usual and usual[0][0] != measure(mine):
         others = ", ".join(name for name, value in values.items() if value == usual[0][0])
@@ -390,17 +384,15 @@ def _differing(
             subject=Interface(mine.name),
             found=str(measure(mine)),
             wanted=f"{usual[0][0]}, as {others}",
-            cause=cause,
             fix=fix.format(name=mine.name, value=usual[0][0]),
-            fixable=False,
         )
 
 
-def _carriers(among: Among) -> dict[str, Link]:
+def _carriers(nodes: Nodes) -> dict[str, Link]:
     """Return each node's interface as `auto` chooses it: its own entry may name another one."""
     return {
         peer.name: link
-        for peer in among.nodes
-        if (state := among.found.get(peer.name)) is not None
+        for peer in nodes.peers
+        if (state := nodes.states.get(peer.name)) is not None
         and (link := link_of(state.network, choose(state.network, _AUTO, peer.address).name))
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Interface
 from gpu_node.drift.host.estimate import shown
@@ -26,42 +26,41 @@ _SLOW = 1000
     between=True,
     several=True,
     always=True,
-    why="Each step waits for the network. The gradients of a model take 2 x 2 bytes a parameter in "
-    "each step (an all-reduce is a reduce-scatter and an all-gather), and with ZeRO stage 3 it is "
-    "3 x 2 bytes, because the parameters are gathered for the forward and the backward pass "
-    "(section 7 of the ZeRO paper, arXiv:1910.02054). Over 1 Gbit/s that is more than 5 minutes a "
-    "step for 7e9 parameters.",
-    manual="Train over a faster interface (network: {interface: NAME}), or accumulate gradients "
-    "over more micro-batches, and use ZeRO stage 1 or 2, or LoRA.",
+    why="each step waits for the network; the gradients of a model take 2 x 2 bytes a "
+    "parameter in each step (an all-reduce is a reduce-scatter and an all-gather), and "
+    "with ZeRO stage 3 it is 3 x 2 bytes, because the parameters are gathered for the "
+    "forward and the backward pass (section 7 of the ZeRO paper, arXiv:1910.02054); over "
+    "1 Gbit/s that is more than 5 minutes a step for 7e9 parameters",
+    manual="train over a faster interface (network: {interface: NAME}), or accumulate gradients "
+    "over more micro-batches, and use ZeRO stage 1 or 2, or LoRA",
 )
-def slow_link(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def slow_link(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """The interface to train over has 1 Gbit/s or less."""
-    if not among.others or _takes_infiniband(found):
+    if not nodes.others or _takes_infiniband(state):
         return
-    choice = chosen(found, wanted)
+    choice = chosen(state, wanted)
     if wanted.network is None:
-        choice = choose(found.network, NetworkWanted(interface=AUTO), wanted.address)
-    link = link_of(found.network, choice.name)
+        choice = choose(state.network, NetworkWanted(interface=AUTO), wanted.address)
+    link = link_of(state.network, choice.name)
     if link is None or is_down(link):
         return
-    speed = _speed(link, found.network)
+    speed = _speed(link, state.network)
     if speed is not None and speed <= _SLOW:
         yield Fault(
             subject=Interface(link.name),
-            found=f"{speed} Mbit/s{_of_ports(link, found.network)}",
+            found=f"{speed} Mbit/s{_of_ports(link, state.network)}",
             wanted=f"more than {_SLOW} Mbit/s",
             cause=_cause(wanted.jobs, speed),
             fix="train over a faster interface (network: {interface: NAME} in the inventory), or "
             f"see what {link.name} and its switch port negotiated: ethtool {link.name}; else "
             "accumulate gradients over more micro-batches, with ZeRO stage 1 or 2, or LoRA",
-            fixable=False,
         )
 
 
-def _takes_infiniband(found: NodeState) -> bool:
+def _takes_infiniband(state: NodeState) -> bool:
     """Whether NCCL uses InfiniBand or RoCE in place of the interface."""
-    is_disabled = (found.env.launcher or {}).get("NCCL_IB_DISABLE", "0") not in ("", "0")
-    return found.network.infiniband is True and not is_disabled
+    is_disabled = (state.env.launcher or {}).get("NCCL_IB_DISABLE", "0") not in ("", "0")
+    return state.network.infiniband is True and not is_disabled
 
 
 def _speed(link: Link, network: NetworkState) -> int | None:

@@ -15,9 +15,9 @@ def addresses(node: NodeState) -> str | None:
     if node.network.addresses is None:
         return None
     entries = [
-        f"{each.interface} {each.address}"
-        for each in node.network.addresses
-        if each.scope == "global" and not is_never(each.interface)
+        f"{address.interface} {address.address}"
+        for address in node.network.addresses
+        if address.scope == "global" and not is_never(address.interface)
     ]
     return ", ".join(entries) or "none"
 
@@ -28,7 +28,7 @@ def effective(node: NodeState) -> str | None:
         return None
     if value := node.env.launcher.get(IFNAME):
         return value
-    value = next((each.value for each in conf_settings(node) if each.name == IFNAME), None)
+    value = next((setting.value for setting in conf_settings(node) if setting.name == IFNAME), None)
     return f"{value} in nccl.conf" if value else "not set"
 
 

@@ -14,6 +14,7 @@ from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.problems import Problem, problems
+from gpu_node.drift.report.signs import of_severity
 from gpu_node.drift.report.table import counts, repair_of
 from gpu_node.facts.areas import AREAS
 from gpu_node.inventories.escape import visible
@@ -26,10 +27,10 @@ def announcement(report: Report) -> RenderableType:
 
     What needs manual action is one line: the report has its details.
     """
-    found = problems(report.hosts)
-    repaired = [each for each in found if repair_of(each, report.hosts) in ("deploy", "partly")]
-    left = [each for each in found if each not in repaired]
-    parts: list[RenderableType] = [counts(report, found)]
+    listed = problems(report.hosts)
+    repaired = [each for each in listed if repair_of(each, report.hosts) in ("deploy", "partly")]
+    left = [each for each in listed if each not in repaired]
+    parts: list[RenderableType] = [counts(report, listed)]
     if repaired:
         rows = list(_areas(repaired, report.hosts))
         parts += [Text(), Text("the deploy repairs (number of findings):"), _lines(rows)]
@@ -46,24 +47,24 @@ def plan_of_each(report: Report, without: Collection[str] = ()) -> RenderableTyp
     """
     rows = []
     for name, host in report.hosts.items():
-        found = [
-            each
-            for each in problems({name: host})
-            if repair_of(each, report.hosts) in ("deploy", "partly")
+        repaired = [
+            problem
+            for problem in problems({name: host})
+            if repair_of(problem, report.hosts) in ("deploy", "partly")
         ]
         if host.error or name in without:
             words = str(host.status) if host.error else "not planned; its error is above"
         else:
-            words = f"would repair {_named(found)}" if found else "nothing to repair"
+            words = f"would repair {_named(repaired)}" if repaired else "nothing to repair"
         rows.append((Text(visible(name)), Text(words)))
     return _lines(rows)
 
 
 def unrepaired(report: Report) -> str:
     """Return the line about a report of which the deploy repairs nothing."""
-    found = problems(report.hosts)
-    counts = {word: sum(each.severity == word for each in found) for word in ("error", "warning")}
-    left = [f"{count} {word}{'s' * (count > 1)}" for word, count in counts.items() if count]
+    listed = problems(report.hosts)
+    counts = {word: sum(each.severity == word for each in listed) for word in ("error", "warning")}
+    left = [of_severity(count, word) for word, count in counts.items() if count]
     if not left:
         return "Nothing to repair."
     verb = "needs" if sum(counts.values()) == 1 else "need"
@@ -71,10 +72,10 @@ def unrepaired(report: Report) -> str:
 
 
 def _areas(
-    found: Sequence[Problem], nodes: Mapping[str, HostReport]
+    listed: Sequence[Problem], nodes: Mapping[str, HostReport]
 ) -> Iterator[tuple[Text, Text, Text]]:
     by_area: dict[str, list[Problem]] = {}
-    for each in found:
+    for each in listed:
         by_area.setdefault(each.id.partition(".")[0], []).append(each)
     for area in sorted(by_area, key=_place):
         on = {name for each in by_area[area] for name in each.nodes}
@@ -86,10 +87,10 @@ def _place(area: str) -> int:
     return AREAS.index(area) if area in AREAS else len(AREAS)
 
 
-def _named(found: Sequence[Problem]) -> str:
+def _named(listed: Sequence[Problem]) -> str:
     """Return the ids of problems, each with the number of its findings where it has several."""
     return ", ".join(
-        f"{each.id} ({len(each.all)})" if len(each.all) > 1 else each.id for each in found
+        f"{each.id} ({len(each.all)})" if len(each.all) > 1 else each.id for each in listed
     )
 
 

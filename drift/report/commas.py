@@ -1,4 +1,4 @@
-"""Breaks long lists of nodes at their commas: rich breaks a long word at any letter."""
+"""Breaks and cuts lines where words end, and long lists of nodes at their commas."""
 
 from __future__ import annotations
 
@@ -36,9 +36,14 @@ def _ends(word: str, room: int) -> Iterator[int]:
 
 
 def cut(line: Text, room: int) -> None:
-    """Cut a line to a width; a number is left out rather than cut."""
+    """Cut a line to a width, at a blank; in a long word a number is left out rather than cut."""
     before = line.plain
     line.truncate(room)
     kept = line.plain
-    if kept[-1:].isdigit() and before[len(kept) : len(kept) + 1].isdigit():
+    follows = before[len(kept) : len(kept) + 1]
+    blank = kept.rfind(" ")
+    if follows.strip() and blank > room // 2:
+        line.right_crop(len(kept) - blank)
+    elif kept[-1:].isdigit() and follows.isdigit():
         line.right_crop(len(kept) - len(kept.rstrip("0123456789")))
+    line.rstrip()

@@ -8,13 +8,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gpu_node.drift.engine.rules import RULES, Rule
+from gpu_node.drift.engine.registry import RULES, Rule
 from gpu_node.drift.report.entry import entry
 from gpu_node.drift.report.problems import NEEDS_ROOT
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.areas import AREAS
 
 _WHERE = {"here": "", "same": " (same subject)", "peer": " (on the node that the finding is about)"}
+_MANUAL = "manual: the deploy changes nothing"
 # Of each area that the probe reads, and what the table sums up of all areas.
 UNREADABLE = (*(f"{area}.unreadable" for area in AREAS), NEEDS_ROOT)
 _UNREAD = (
@@ -25,7 +26,7 @@ _UNREAD = (
 _ROOT_ONLY = (
     ("checks", "Only root can read these facts, and the SSH user is not root and has no sudo."),
     ("why", "What is unknown counts as wrong. JSON and --full list each fact as AREA.unreadable."),
-    ("repair", "manual: the deploy changes nothing"),
+    ("repair", _MANUAL),
     (
         "manual",
         "Write ssh: {sudo: true} into the inventory, where sudo needs no password, or "
@@ -68,22 +69,28 @@ def _head(rule_id: str, *severities: str) -> Text:
 
 
 def _severities(severities: Iterable[str]) -> Text:
-    return Text(" or ").join(Text(each, style=SEVERITY_STYLES[each]) for each in severities)
+    return Text(" or ").join(
+        Text(severity, style=SEVERITY_STYLES[severity]) for severity in severities
+    )
 
 
 def _lines(rule: Rule) -> Iterator[tuple[str, str]]:
     yield "checks", rule.summary
     yield "why", rule.why
     yield "judged", rule.judged.replace("`", "")
-    yield "repair", rule.repair or "manual: the deploy changes nothing"
+    yield "repair", rule.repair or _MANUAL
     yield "manual", rule.manual
     if rule.alone:
         yield "without root", rule.alone
     if rule.because_of:
-        causes = (f"{each.rule}{_WHERE[each.where]}" for each in rule.because_of)
-        yield "because of", "; ".join(causes)
+        yield "because of", causes(rule)
     if effects := list(_effects(rule)):
         yield "leads to", ", ".join(effects)
+
+
+def causes(rule: Rule) -> str:
+    """Return the rules whose findings explain one of this rule, and where those must be."""
+    return "; ".join(f"{each.rule}{_WHERE[each.where]}" for each in rule.because_of)
 
 
 def _effects(rule: Rule) -> Iterable[str]:

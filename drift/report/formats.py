@@ -25,13 +25,15 @@ class Page:
     """Where a report is written: a console with its width, colours and encoding.
 
     The others are about the table: every finding with its cause and fix (`full`), the facts before
-    the problems (`facts`), only the problems that a rule, area or node chooses (`only`).
+    the problems (`facts`), only the problems that a rule, area or node chooses (`only`), and lines
+    that are printed in place of the nodes and the counts (`head`).
     """
 
     console: Console
     full: bool = False
     facts: bool = False
     only: tuple[str, ...] = ()
+    head: str = ""
 
 
 def plain(file: IO[str] | None = None, stderr: bool = False, width: int | None = None) -> Console:

@@ -9,17 +9,17 @@ from rich.padding import Padding
 from rich.text import Text
 
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.subject import Logins
 from gpu_node.drift.report.entry import entry, whole
-from gpu_node.drift.report.jobs import of_jobs
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
-from gpu_node.drift.report.outline import closing
+from gpu_node.drift.report.outline import closing, of_jobs
 from gpu_node.drift.report.problems import chosen, of_problems, only_lines, problems
-from gpu_node.drift.report.signs import SEVERITY_STYLES
+from gpu_node.drift.report.signs import SEVERITY_STYLES, of_severity
 from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
+from gpu_node.inventories.plurals import counted
 
 
 def render(
@@ -32,8 +32,8 @@ def render(
     parts: list[RenderableType] = [*of_jobs(report)]
     if facts:
         parts += [matrix(report.hosts, width), Text()]
-    found, hosts = problems(report.hosts), report.hosts
-    shown = list(chosen(found, only)) if only else found
+    listed, hosts = problems(report.hosts), report.hosts
+    shown = list(chosen(listed, only)) if only else listed
     if only:
         kept = of_problems(shown)
         hosts = {
@@ -44,7 +44,7 @@ def render(
     parts += [_unreached(name, host) for name, host in hosts.items() if host.error]
     parts.append(_summary(report))
     if only:
-        parts += only_lines(only, len(shown), len(found), report.hosts)
+        parts += only_lines(only, len(shown), len(listed), report.hosts)
     return Group(*parts, *why_one(report), *_next_step(report))
 
 
@@ -81,12 +81,12 @@ def _entry(finding: Finding, values: Mapping[str, list[str]]) -> RenderableType:
 
 
 def _lines(finding: Finding, values: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
-    found = [
+    having = [
         f"{value} on {', '.join(names)}" if len(values) > 1 else value
         for value, names in values.items()
     ]
     about = f"{finding.subject}: " if finding.subject else ""
-    yield "found", f"{about}{'; '.join(found)}"
+    yield "found", f"{about}{'; '.join(having)}"
     yield "wanted", finding.wanted
     yield "cause", finding.cause
     manually = "" if finding.fixable else "manually: "
@@ -106,7 +106,7 @@ def _next_step(report: Report) -> Iterator[Text]:
 
 def _summary(report: Report) -> Text:
     total = report.summary
-    counts = [f"{total.hosts} node{'s' if total.hosts != 1 else ''}"]
+    counts = [counted(total.hosts, "node")]
     counts += [
         f"{count} {status}"
         for status, count in (
@@ -117,14 +117,9 @@ def _summary(report: Report) -> Text:
         )
         if count
     ]
-    found = [_counted(count, severity) for severity, count in total.findings.items() if count]
-    parts = [", ".join(counts), f"findings: {', '.join(found) or 'none'}"]
+    findings = [of_severity(count, each) for each, count in total.findings.items() if count]
+    parts = [", ".join(counts), f"findings: {', '.join(findings) or 'none'}"]
     return closing(report, "; ".join(parts))
-
-
-def _counted(count: int, severity: str) -> str:
-    plural = "s" if count != 1 and severity != "info" else ""
-    return f"{count} {severity}{plural}"
 
 
 def why_one(report: Report) -> Iterator[Text]:

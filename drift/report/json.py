@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from gpu_node.drift.report.formats import Page
 from gpu_node.drift.report.model import Report
 from gpu_node.inventories.escape import visible_json
 
-SCHEMA_FILE = Path(__file__).with_name("report.schema.json")
 _NO_HOSTS = '"hosts": {}'
 
 
@@ -48,14 +46,3 @@ def _written(data: dict[str, Any], encoding: str) -> str:
     except UnicodeEncodeError:
         return json.dumps(json.loads(text), indent=2)
     return text
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of the report as the models define it."""
-    described = Report.model_json_schema(by_alias=True, mode="serialization")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **described}
-
-
-def schema_text() -> str:
-    """Return what `report.schema.json` must hold."""
-    return json.dumps(schema(), indent=2, sort_keys=True) + "\n"

@@ -18,7 +18,7 @@ from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.model import HostReport, Status
 from gpu_node.drift.report.signs import WRONG
 from gpu_node.drift.toolchain.packages import PACKAGES_SHOWN
-from gpu_node.facts.node import NodeState, unread_areas
+from gpu_node.facts.node import NodeState, state_of
 from gpu_node.inventories.escape import visible
 
 STATUS_STYLES: Mapping[Status, str] = {
@@ -82,7 +82,7 @@ def node_of(host: HostReport) -> NodeState | None:
     """Return a node's state; a report of an older version may lack an area."""
     if isinstance(host.facts, NodeState):
         return host.facts
-    return NodeState.model_validate({**unread_areas(), **host.facts}) if host.facts else None
+    return state_of(host.facts) if host.facts else None
 
 
 def _is_shown(fact: Fact, nodes: Iterable[NodeState | None]) -> bool:
@@ -113,7 +113,7 @@ def _shared(columns: Iterable[_Column]) -> list[_Column]:
     """Return a column for each group of nodes that have the same values."""
     groups: dict[tuple[tuple[str, object], ...], list[_Column]] = {}
     for column in columns:
-        groups.setdefault(tuple((each.plain, each.style) for each in column.cells), []).append(
+        groups.setdefault(tuple((cell.plain, cell.style) for cell in column.cells), []).append(
             column
         )
     return [

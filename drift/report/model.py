@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime, timezone
+from functools import partial
+from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
@@ -11,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 from gpu_node.drift.engine.check import judge
 from gpu_node.drift.engine.differences import Difference, differences
 from gpu_node.drift.engine.finding import Finding, Severity
-from gpu_node.drift.engine.guard import Judged, Judgement
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.judgement import Judged, Judgement
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.node import NodeState
@@ -32,11 +35,11 @@ class Tool(_Part):
 
 
 # Whole lists of files, packed: the report has their number, bytes and digest. And docker's whole
-# daemon.json, which may have secrets.
+# daemon.json and the files of a job, which may have secrets.
 _LEFT_OUT: dict[str, Any] = {
     "unreadable": True,
-    "limits": {"unsettled"},
     "shm": {"docker": {"daemons": {"__all__": {"text"}}}},
+    "job": {"files": {"__all__": {"text"}}},
     "workspace": {
         "trees": {"__all__": {"packed"}},
         "source": {"packed"},
@@ -98,11 +101,14 @@ class Report(_Part):
 
     def part(self, areas: Collection[str] | None, nodes: Collection[str] | None) -> Report:
         """Return the report of some areas and some nodes alone; None: of all."""
-        hosts = {
-            name: host if areas is None else _less(host, areas)
-            for name, host in self.hosts.items()
-            if nodes is None or name in nodes
-        }
+        return self.kept(
+            lambda name, each: areas is None or each.rule.split(".")[0] in areas,
+            [name for name in self.hosts if nodes is None or name in nodes],
+        )
+
+    def kept(self, keep: Callable[[str, Finding], bool], nodes: Collection[str]) -> Report:
+        """Return the report of some nodes, with those of their findings that `keep` is true of."""
+        hosts = {name: _less(self.hosts[name], partial(keep, name)) for name in nodes}
         return self.model_copy(update={"hosts": hosts, "summary": _summary(hosts)})
 
     @property
@@ -113,7 +119,11 @@ class Report(_Part):
     @property
     def unknown(self) -> list[Difference]:
         """The facts that are compared, and of which a value is missing: it has a finding."""
-        compared = [each for each in self.differences if each.drift or each.is_everywhere]
+        compared = [
+            difference
+            for difference in self.differences
+            if difference.drift or difference.is_everywhere
+        ]
         return [each for each in compared if not each.is_known]
 
     def exit_code(self) -> int:
@@ -127,6 +137,13 @@ class Report(_Part):
 
 # How a fact is read that a Slurm job's user may not read.
 _OVER_SSH = "report without --via slurm, as root or with `ssh: {sudo: true}`"
+
+
+def report_of(inventory: str, seen: Mapping[str, Seen], judged: Judgement | None = None) -> Report:
+    """Return the report about the nodes of an inventory as this program writes it now."""
+    tool = Tool(name="gpu-node", version=version("gpu-node"))
+    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return build(seen, tool, inventory, now, judged)
 
 
 def build(
@@ -159,11 +176,19 @@ def _judged(seen: Mapping[str, Seen], states: Mapping[str, NodeState]) -> dict[s
     made: dict[Any, Any] = {}
     return {
         name: Judged(
-            found,
+            state,
             (node := seen[name]).wanted,
-            Among(name, node.nodes, states, node.allow_deletions, made=made, via=node.via),
+            Nodes(
+                name,
+                node.nodes,
+                states,
+                node.allow_deletions,
+                made=made,
+                via=node.via,
+                task=node.task,
+            ),
         )
-        for name, found in states.items()
+        for name, state in states.items()
     }
 
 
@@ -171,7 +196,7 @@ def _host(node: Seen, findings: list[Finding]) -> HostReport:
     if node.state is None:
         return HostReport(status="unreadable" if node.reached else "unreachable", error=node.error)
     if node.slurm_job is not None:
-        findings = [_of_job(each) for each in findings]
+        findings = [_of_job(finding) for finding in findings]
     return HostReport(
         status=_status(findings),
         facts=node.state,
@@ -189,8 +214,8 @@ def _of_job(finding: Finding) -> Finding:
     return finding.model_copy(update=words)
 
 
-def _less(host: HostReport, areas: Collection[str]) -> HostReport:
-    kept = [each for each in host.findings if each.rule.split(".")[0] in areas]
+def _less(host: HostReport, keep: Callable[[Finding], bool]) -> HostReport:
+    kept = [finding for finding in host.findings if keep(finding)]
     status = host.status if host.error is not None else _status(kept)
     return host.model_copy(update={"findings": kept, "status": status})
 

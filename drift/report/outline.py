@@ -1,4 +1,4 @@
-"""What was found of what jobs need: GPUs, driver, PyTorch and NCCL, for each kind of node."""
+"""The first and last lines of a report for people: who read the facts, what jobs have, counts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from gpu_node.drift.report.matrix import node_of
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.escape import visible
+from gpu_node.inventories.plurals import counted
 
 # More kinds of node than these are named, not described.
 _MOST_KINDS = 4
@@ -22,17 +23,28 @@ _NO_GPU = "no GPU"
 _FACTS = {each.name: each for each in FACTS}
 
 
+def of_jobs(report: Report) -> Iterator[Text]:
+    """Yield a line, and an empty one, where Slurm jobs read the facts."""
+    if not report.in_jobs:
+        return
+    where = visible(ranges(report.in_jobs, report.hosts))
+    seen = "Slurm jobs read these facts: user, cgroup, limits, environment and /dev/shm are a job's"
+    yield Text(f"{seen} ({where}); a login may have others.", style="bold")
+    yield Text()
+
+
 def outline(
     hosts: Mapping[str, HostReport], elsewhere: Mapping[str, str] | None = None
 ) -> Iterator[Text]:
-    """Yield a line for each kind of node, the most frequent first; none about a node unread.
+    """Yield a line for each kind of node: GPUs, driver, PyTorch and NCCL, the most frequent first.
 
-    `elsewhere` has the environments of nodes with a PyTorch that the probe did not ask.
+    A node that could not be read is in none of them. `elsewhere` has the environments
+    of nodes with a PyTorch that the probe did not ask.
     """
     kinds: dict[str, list[str]] = {}
     for name, host in hosts.items():
         if (node := node_of(host)) is not None:
-            kinds.setdefault(_words(node, (elsewhere or {}).get(name, "")), []).append(name)
+            kinds.setdefault(_kind(node, (elsewhere or {}).get(name, "")), []).append(name)
     described = sorted(kinds.items(), key=lambda each: -len(each[1]))
     for words, names in described[:_MOST_KINDS]:
         yield Text(f"{visible(ranges(names, hosts))}: {visible(words)}")
@@ -53,7 +65,7 @@ def closing(report: Report, counts: str) -> Text:
     return Text(f"{counts} in what was judged; no GPU was found{where}", style="bold")
 
 
-def _words(node: NodeState, elsewhere: str) -> str:
+def _kind(node: NodeState, elsewhere: str) -> str:
     return ", ".join([*_hardware(node), *_software(node, elsewhere)])
 
 
@@ -65,7 +77,7 @@ def _hardware(node: NodeState) -> Iterator[str]:
     elif gpus != "none":
         yield gpus
     elif devices:
-        yield f"{devices} GPU{'s' * (devices > 1)} of which none answers"
+        yield f"{counted(devices, 'GPU')} of which none answers"
     else:
         yield _NO_GPU
     if driver is None:

@@ -8,10 +8,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gpu_node.drift.preflight import Row, Verdict
+from gpu_node.drift.engine.preflight import Row, Verdict
 from gpu_node.drift.report.entry import entry
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.inventories.escape import visible
+from gpu_node.inventories.plurals import counted
 
 _STYLES: dict[Verdict, str] = {
     "ok": "green",
@@ -43,6 +44,8 @@ def _entry(row: Row) -> RenderableType:
 
 def _lines(row: Row) -> Iterator[tuple[str, str]]:
     yield "found", row.found
+    if row.wanted:
+        yield "wanted", row.wanted
     if row.why:
         yield "why", row.why
     if row.fix:
@@ -53,9 +56,9 @@ def _summary(rows: Sequence[Row], changed: Sequence[str]) -> Text:
     stops, warnings = (
         sum(1 for row in rows if row.verdict == verdict) for verdict in ("stop", "warning")
     )
-    counts = [f"{len(rows)} check{'s' if len(rows) != 1 else ''}"]
-    counts += [f"{stops} stop{'s' if stops != 1 else ''}"] if stops else []
-    counts += [f"{warnings} warning{'s' if warnings != 1 else ''}"] if warnings else []
+    counts = [counted(len(rows), "check")]
+    counts += [counted(stops, "stop")] if stops else []
+    counts += [counted(warnings, "warning")] if warnings else []
     ending = ""
     if stops:
         but = f"the inventory is unchanged, but {', and '.join(changed)}"

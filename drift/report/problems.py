@@ -11,13 +11,14 @@ from typing import Literal, NamedTuple
 from rich.text import Text
 
 from gpu_node.drift.engine.finding import Finding, Severity
-from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.model import HostReport
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.areas import AREAS
 from gpu_node.inventories.escape import visible
+from gpu_node.inventories.plurals import counted
 
 # The id of the problem that has the facts which only root can read, of all areas and nodes.
 NEEDS_ROOT = "needs-root"
@@ -79,16 +80,16 @@ def problems(hosts: Mapping[str, HostReport]) -> list[Problem]:
     for name, host in hosts.items():
         for finding in host.findings:
             gathered.setdefault(_first(finding), []).append(OnNode(name, finding))
-    found = [_problem(under, each) for under, each in gathered.items()]
-    return sorted(found, key=lambda each: (_SEVERITIES.index(each.severity), _place(each)))
+    listed = [_problem(under, each) for under, each in gathered.items()]
+    return sorted(listed, key=lambda each: (_SEVERITIES.index(each.severity), _place(each)))
 
 
-def chosen(found: Iterable[Problem], words: Collection[str]) -> Iterator[Problem]:
+def chosen(listed: Iterable[Problem], words: Collection[str]) -> Iterator[Problem]:
     """Yield the problems that one of the words names: a problem, a rule, an area or a node.
 
     Of a problem that only a node chooses, the findings of other nodes are left out.
     """
-    for problem in found:
+    for problem in listed:
         if problem.id in words or any(_names(words, each.finding.rule) for each in problem.all):
             yield problem
             continue
@@ -148,13 +149,13 @@ def only_lines(
         yield Text(f"no problems in {', '.join(words)}{where}", style="bold")
     if left := of - shown:
         yield Text()
-        yield Text(f"--only leaves out {left} problem{'s' * (left > 1)}", style="dim")
+        yield Text(f"--only leaves out {counted(left, 'problem')}", style="dim")
 
 
-def of_problems(found: Iterable[Problem]) -> dict[str, list[Finding]]:
+def of_problems(listed: Iterable[Problem]) -> dict[str, list[Finding]]:
     """Return the findings of some problems by node."""
     by_node: dict[str, list[Finding]] = {}
-    for problem in found:
+    for problem in listed:
         for node, finding in problem.all:
             by_node.setdefault(node, []).append(finding)
     return by_node
@@ -221,11 +222,11 @@ def joined(texts: Iterable[str]) -> str:
     return " ".join(ended).removesuffix(";")
 
 
-def _distinct(found: Iterable[OnNode]) -> dict[tuple[str, str], list[str]]:
+def _distinct(findings: Iterable[OnNode]) -> dict[tuple[str, str], list[str]]:
     """Return what the findings say, each text with its rule and its nodes."""
     compared: dict[tuple[str, str], dict[str, list[str]]] = {}
     texts: dict[tuple[str, str], list[str]] = {}
-    for node, each in found:
+    for node, each in findings:
         if _is_compared(each):
             values = compared.setdefault((each.rule, each.subject), {})
             values.setdefault(each.found, []).append(node)
@@ -263,10 +264,10 @@ def _under(rule: str) -> str:
     return (RULES[rule].under if rule in RULES else "") or rule
 
 
-def _problem(under: str, found: Iterable[OnNode]) -> Problem:
+def _problem(under: str, findings: Iterable[OnNode]) -> Problem:
     own: list[OnNode] = []
     explained: list[OnNode] = []
-    for each in found:
+    for each in findings:
         (explained if each.finding.root else own).append(each)
     rules = sorted({each.finding.rule for each in own}, key=_of_rule)
     is_area = under in AREAS and len(rules) > 1

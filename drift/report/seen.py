@@ -32,6 +32,8 @@ class Seen:
     slurm_job: int | None = None
     # How the answer came: one of VIAS, or FILES.
     via: str = SSH
+    # What a command judges the node for.
+    task: object = None
 
     @property
     def without_root(self) -> bool:

@@ -16,10 +16,9 @@ from gpu_node.drift.report import full
 from gpu_node.drift.report.commas import at_commas, cut
 from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.formats import Page, printed
-from gpu_node.drift.report.jobs import of_jobs
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report, Status
-from gpu_node.drift.report.outline import closing, outline
+from gpu_node.drift.report.outline import closing, of_jobs, outline
 from gpu_node.drift.report.problems import (
     WANT,
     Problem,
@@ -32,14 +31,15 @@ from gpu_node.drift.report.problems import (
 )
 from gpu_node.drift.report.problems import first as first_of
 from gpu_node.drift.report.problems import text as what
-from gpu_node.drift.report.signs import SEVERITY_STYLES
+from gpu_node.drift.report.signs import SEVERITY_STYLES, of_severity
 from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
+from gpu_node.inventories.plurals import counted
 
 # Lines of one problem: what is wrong, what follows from it, and what helps without root. A first
-# finding that needs another line has it: what is wanted is its end.
+# finding that needs another line has it: what is wanted is its end. So has all in a narrow column.
 _LINES, _AFTER, _ALONE = 2, 1, 6
-_FIRST_LINES = 3
+_FIRST_LINES, _NARROW = 3, 60
 _CUT, _CUT_NAMES = " ... (--full)", " ..."
 _GAP = 2
 # With less room beside the other columns, what is wrong stands below them.
@@ -53,9 +53,12 @@ def parts(report: Report, page: Page) -> tuple[str]:
     """Return the report for a page, as its console prints it."""
     width = page.console.width
     if page.full:
-        facts = page.facts or not page.only
-        return (printed(full.render(report, width, page.only, facts), page.console),)
-    return (printed(render(report, width, page.facts, page.only), page.console),)
+        facts = (page.facts or not page.only) and not page.head
+        whole_report = full.render(report, width, page.only, facts)
+        head = [Text(page.head, style="bold"), Text()] if page.head else []
+        return (printed(Group(*head, whole_report), page.console),)
+    shown = render(report, width, page.facts, page.only, head=page.head)
+    return (printed(shown, page.console),)
 
 
 def render(
@@ -66,31 +69,32 @@ def render(
     next_step: bool = True,
     of_run: Sequence[str] | None = None,
     elsewhere: Mapping[str, str] | None = None,
+    head: str = "",
 ) -> RenderableType:
     """Return the report as a rich renderable for a console of this width.
 
     `facts` come first where asked for; `only` chooses problems by rule, area or node; without
     `next_step` the table ends with the problems. `of_run` are the options of the deploy that
-    prints it: the next one has the same. `elsewhere`: see `outline`.
+    prints it: the next one has the same. `elsewhere`: see `outline`. `head`: see `Page`.
     """
-    found = problems(report.hosts)
-    shown = list(chosen(found, only)) if only else found
+    listed = problems(report.hosts)
+    shown = list(chosen(listed, only)) if only else listed
     parts: list[RenderableType] = [*of_jobs(report)]
     if facts:
         parts += [matrix(report.hosts, width, alike=True), Text()]
-    if next_step and of_run is None:
+    if next_step and of_run is None and not head:
         parts += outline(report.hosts, elsewhere)
-    parts.append(counts(report, found))
+    parts.append(Text(head, style="bold") if head else counts(report, listed))
     if shown:
         parts += [Text(), _problems(shown, report.hosts, width)]
-    parts += only_lines(only, len(shown), len(found), report.hosts) if only else ()
+    parts += only_lines(only, len(shown), len(listed), report.hosts) if only else ()
     parts += _unreached(report.hosts, only, width)
     if next_step:
         parts += [*full.why_one(report), *_next(report, shown, of_run)]
     return Group(*parts)
 
 
-def counts(report: Report, found: Sequence[Problem]) -> Text:
+def counts(report: Report, listed: Sequence[Problem]) -> Text:
     """Return how many nodes have each status, and how many problems and findings there are."""
     total = report.summary
     nodes = [
@@ -104,35 +108,31 @@ def counts(report: Report, found: Sequence[Problem]) -> Text:
         if count
     ]
     severities = [
-        _counted(count, severity, "" if severity == "info" else "s")
+        of_severity(count, severity)
         for severity in SEVERITY_STYLES
-        if (count := sum(each.severity == severity for each in found))
+        if (count := sum(each.severity == severity for each in listed))
     ]
-    counts = _counted(len(found), "problem")
-    if found:
-        findings = _counted(sum(total.findings.values()), "finding")
+    counts = counted(len(listed), "problem", none="no")
+    if listed:
+        findings = counted(sum(total.findings.values()), "finding")
         counts += f" ({', '.join(severities)}), {findings}"
-    line = f"{_counted(total.hosts, 'node')}, {', '.join(nodes)}"
-    if found or not (total.unreachable or total.unreadable):
+    line = f"{counted(total.hosts, 'node', none='no')}, {', '.join(nodes)}"
+    if listed or not (total.unreachable or total.unreadable):
         line += f": {counts}"
     return closing(report, line)
 
 
-def _counted(count: int, thing: str, plural: str = "s") -> str:
-    return f"{count or 'no'} {thing}{plural if count != 1 else ''}"
-
-
 def _problems(
-    found: Sequence[Problem], nodes: Mapping[str, HostReport], width: int
+    listed: Sequence[Problem], nodes: Mapping[str, HostReport], width: int
 ) -> RenderableType:
     """Return a table with a row for each problem, or a list where it has no room."""
-    names = [Text(visible(ranges(each.nodes, nodes))) for each in found]
+    names = [Text(visible(ranges(each.nodes, nodes))) for each in listed]
     widest = min(max(name.cell_len for name in (*names, Text(_HEADS[1]))), max(width // 6, 8))
-    severity = max(len(each.severity) for each in found)
+    severity = max(len(each.severity) for each in listed)
     room = width - severity - widest - len("manual") - len(_HEADS[-1]) - 4 * _GAP
     if room < _ROOM:
         return Group(
-            *(_below(each, name, nodes, width) for each, name in zip(found, names, strict=True))
+            *(_below(each, name, nodes, width) for each, name in zip(listed, names, strict=True))
         )
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
     table.add_column(_HEADS[0], no_wrap=True)
@@ -140,7 +140,7 @@ def _problems(
     table.add_column(_HEADS[2], width=room, overflow="fold")
     table.add_column(_HEADS[3], no_wrap=True)
     table.add_column(_HEADS[4], no_wrap=True, justify="right")
-    for each, name in zip(found, names, strict=True):
+    for each, name in zip(listed, names, strict=True):
         head = Text.assemble((each.id, "bold"), "  ", visible(what(each, list(nodes))))
         first = Text(f"{each.id}  {visible(first_of(each, list(nodes)))}")
         lines = Text("\n").join([*_folded(head, first, room), *_below_it(each, nodes, room)])
@@ -158,7 +158,7 @@ def _below(
             _severity(problem),
             Text(problem.id, style="bold"),
             _few(name, width),
-            Text(f"{repair_of(problem, nodes)}, {_counted(len(problem.all), 'finding')}"),
+            Text(f"{repair_of(problem, nodes)}, {counted(len(problem.all), 'finding')}"),
         ]
     )
     room = max(width - _GAP, 8)
@@ -215,7 +215,8 @@ def _folded(words: Text, first: Text, room: int) -> list[Text]:
         needed = len(_wrapped(first + Text(f";{_CUT}"), room))
     if needed > _FIRST_LINES and WANT in first.plain:
         words = _without_middle(words, first.plain, room)
-    return _cut(words, room, min(max(needed, _LINES), _FIRST_LINES))
+    most = _LINES if room > _NARROW else _FIRST_LINES
+    return _cut(words, room, min(max(needed, most), _FIRST_LINES))
 
 
 def _without_middle(words: Text, first: str, room: int) -> Text:
@@ -223,7 +224,9 @@ def _without_middle(words: Text, first: str, room: int) -> Text:
     before, _, wanted = first.rpartition(WANT)
 
     def shortened(size: int) -> Text:
-        return words[:size] + Text(f" ...{WANT}{wanted}{_CUT}")
+        kept = words.copy()
+        cut(kept, size)
+        return kept + Text(f" ...{WANT}{wanted}{_CUT}")
 
     def is_too_long(size: int) -> bool:
         return len(_wrapped(shortened(size), room)) > _FIRST_LINES

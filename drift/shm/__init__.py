@@ -1,1 +1,5 @@
 """Shared memory: what is wrong, and what the rules compute with."""
+
+from gpu_node.drift.engine.areas import Hooks
+
+HOOKS = Hooks(key="shm.size")

@@ -10,15 +10,15 @@ from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted, format_size
 
 
-def run_options(found: NodeState, wanted: NodeWanted) -> list[str]:
+def run_options(state: NodeState, wanted: NodeWanted) -> list[str]:
     """Return the options of `docker run` that give a container what it lacks, as it runs now."""
     size = [f"--shm-size={format_size(wanted.shm.size).lower()}"] if wanted.shm else []
-    return [*size, *_limits(found, wanted), *_variables(found, wanted)]
+    return [*size, *_limits(state, wanted), *_variables(state, wanted)]
 
 
-def _limits(found: NodeState, wanted: NodeWanted) -> Iterator[str]:
+def _limits(state: NodeState, wanted: NodeWanted) -> Iterator[str]:
     """Yield --ulimit for each limit that a session here has less of than wanted."""
-    session = found.limits.session
+    session = state.limits.session
     if session is None or wanted.limits is None:
         return
     for item in ("nofile", "memlock"):
@@ -31,9 +31,9 @@ def _limits(found: NodeState, wanted: NodeWanted) -> Iterator[str]:
         yield f"--ulimit stack={wanted.limits.stack}"
 
 
-def _variables(found: NodeState, wanted: NodeWanted) -> Iterator[str]:
+def _variables(state: NodeState, wanted: NodeWanted) -> Iterator[str]:
     """Yield -e for each wanted variable that a launcher's shell here does not have."""
-    has = found.env.launcher
+    has = state.env.launcher
     for name, value in (wanted.env or {}).items():
         if has is not None and has.get(name) != value:
             yield f"-e {quote(f'{name}={value}')}"

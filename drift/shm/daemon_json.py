@@ -23,20 +23,20 @@ def values_of(text: str | None) -> dict[str, Any]:
     if text is None or not text.strip():
         return {}
     try:
-        found = read_json(text)
+        values = read_json(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"it is not JSON (line {error.lineno})") from error
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise ValueError("it is not a JSON object")
-    return found
+    return values
 
 
 def size_of(value: object) -> int | None:
     """Return the bytes of a size as docker takes it: a number, or text such as 8G, 64mb, 1GiB."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    found = _SIZE.fullmatch(value.strip().lower()) if isinstance(value, str) else None
-    return int(found[1]) << _UNITS[found[2]] if found else None
+    match = _SIZE.fullmatch(value.strip().lower()) if isinstance(value, str) else None
+    return int(match[1]) << _UNITS[match[2]] if match else None
 
 
 def soft_limits(value: object) -> dict[str, int]:
@@ -102,5 +102,5 @@ def _members(text: str) -> tuple[dict[str, tuple[int, int]], str, int]:
 
 
 def _blank(text: str, at: int) -> str:
-    found = _BLANK.match(text, at)
-    return found[0] if found else ""
+    match = _BLANK.match(text, at)
+    return match[0] if match else ""

@@ -18,7 +18,7 @@ def kept(flags: Sequence[str]) -> list[str]:
 def with_size(options: str, size: str) -> str:
     """Return a line's options with `size=` in the place of its size, or behind its options."""
     if _SIZE.search(options):
-        return _SIZE.sub(lambda found: f"{found[1]}size={size}", options)
+        return _SIZE.sub(lambda match: f"{match[1]}size={size}", options)
     return f"{options},size={size}" if options else f"size={size}"
 
 

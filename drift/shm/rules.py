@@ -24,37 +24,37 @@ _PROPOSED = f"at least {format_size(LEAST)} (proposed)"
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
-def _restricted(found: ShmState) -> bool:
+def _restricted(state: ShmState) -> bool:
     """Whether nothing inside may mount: a container without CAP_SYS_ADMIN."""
-    return found.container is not None and not found.container.can_mount
+    return state.container is not None and not state.container.can_mount
 
 
-def _is_too_small(found: ShmState, wanted: ShmWanted) -> bool:
-    if found.mount is None:
+def _is_too_small(state: ShmState, wanted: ShmWanted) -> bool:
+    if state.mount is None:
         return False
-    if found.mount.fstype != "tmpfs":
+    if state.mount.fstype != "tmpfs":
         return True
-    return found.usage is not None and 0 < found.usage.size < wanted.size  # size=0 has no limit
+    return state.usage is not None and 0 < state.usage.size < wanted.size  # size=0 has no limit
 
 
-def _shown(found: ShmState) -> str:
-    if found.mount is None:
+def _shown(state: ShmState) -> str:
+    if state.mount is None:
         return "unreadable"
-    if found.mount.layers == 0:
+    if state.mount.layers == 0:
         return "not mounted"
-    if found.mount.fstype != "tmpfs":
-        return f"a mount of type {found.mount.fstype}"
-    return "unreadable" if found.usage is None else size(found.usage.size)
+    if state.mount.fstype != "tmpfs":
+        return f"a mount of type {state.mount.fstype}"
+    return "unreadable" if state.usage is None else size(state.usage.size)
 
 
-def _is_boot_size(found: ShmState) -> bool:
+def _is_boot_size(state: ShmState) -> bool:
     """Whether /dev/shm has the size a boot gives without fstab: half of the memory (tmpfs(5)).
 
     2 % allow for the kernel's count.
     """
-    if found.usage is None or found.memory is None:
+    if state.usage is None or state.memory is None:
         return False
-    return abs(found.usage.size - found.memory / 2) < 0.02 * found.memory / 2
+    return abs(state.usage.size - state.memory / 2) < 0.02 * state.memory / 2
 
 
 def _least(node: NodeState, expected: NodeWanted) -> ShmWanted | None:
@@ -80,36 +80,36 @@ def proposed_size(node: NodeState, expected: NodeWanted) -> int:
     because_of=(IMPOSSIBLE,),
     always=True,
     key="shm.size",
-    why="Each process uses about 10 MB of /dev/shm for NCCL, DataLoader workers more. NCCL "
-    "fails when it is full.",
-    manual="Run mount -o remount,size=SIZE /dev/shm.",
+    stops="every",
+    why="each process takes about 10 MB here for NCCL, DataLoader workers take more; when it "
+    "is full NCCL stops with 'Error while creating shared memory segment "
+    "/dev/shm/nccl-...'",
+    manual="run mount -o remount,size=SIZE /dev/shm",
     repair="Remounts /dev/shm with the wanted size. Files in it stay.",
     alone="Set NCCL_BUFFSIZE=1048576 and use fewer DataLoader workers, or run the job in a "
     "container: docker run --shm-size=SIZE.",
 )
 def too_small(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     """/dev/shm is smaller than the inventory wants, or too small for any training."""
-    found, wanted, least = node.shm, expected.shm, _least(node, expected)
-    if least is None or _restricted(found) or not _is_too_small(found, least):
+    state, wanted, least = node.shm, expected.shm, _least(node, expected)
+    if least is None or _restricted(state) or not _is_too_small(state, least):
         return
-    assert found.mount is not None
-    foreign = found.mount.layers > 0 and found.mount.fstype != "tmpfs"
+    assert state.mount is not None
+    foreign = state.mount.layers > 0 and state.mount.fstype != "tmpfs"
     asked = format_size(wanted.size if wanted else proposed_size(node, expected))
     remount = (
-        f"mount -o {','.join(['remount', *kept(found.mount.flags), f'size={asked}'])} /dev/shm"
+        f"mount -o {','.join(['remount', *kept(state.mount.flags), f'size={asked}'])} /dev/shm"
     )
     mount = f"mount -t tmpfs -o size={asked} tmpfs /dev/shm"
-    fix = remount if found.mount.layers else mount
+    fix = remount if state.mount.layers else mount
     if foreign:
-        fix = f"{found.mount.fstype} is not tmpfs: unmount it first"
+        fix = f"{state.mount.fstype} is not tmpfs: unmount it first"
     elif wanted is None:
         fix = f"add shm: {{size: {asked}}} to the inventory, and the deploy sets it; or: {fix}"
     yield Fault(
         subject=Path("/dev/shm"),
-        found=_shown(found),
+        found=_shown(state),
         wanted=asked if wanted else _PROPOSED,
-        cause="each process takes about 10 MB here for NCCL, DataLoader workers take more; when it "
-        "is full NCCL stops with 'Error while creating shared memory segment /dev/shm/nccl-...'",
         fix=fix,
         fixable=wanted is not None and not foreign and not is_impossible(node, expected),
         severity=None if wanted else "warning",
@@ -123,31 +123,30 @@ def too_small(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     because_of=(IMPOSSIBLE,),
     always=True,
     key="shm.size",
-    why="A container gets 64 MB of /dev/shm by default, and cannot remount it.",
-    manual="Start the container with --shm-size=SIZE, and with --ulimit and -e for what it lacks.",
+    stops="every",
+    why="a container gets 64 MB by default, and cannot remount it; NCCL_SHM_DISABLE=1 would "
+    "only hide this and cost speed",
+    manual="start the container with --shm-size=SIZE, and with --ulimit and -e for what it lacks",
     alone="Set NCCL_BUFFSIZE=1048576 and use fewer DataLoader workers.",
 )
 def container(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     """/dev/shm is too small and cannot be remounted from inside this container."""
-    found, wanted = node.shm, expected.shm
-    if found.container is None or not (_restricted(found) and (wanted or trains(node, expected))):
+    state, wanted = node.shm, expected.shm
+    if state.container is None or not (_restricted(state) and (wanted or trains(node, expected))):
         return
-    if not _is_too_small(found, wanted or ShmWanted.model_construct(size=LEAST)):
+    if not _is_too_small(state, wanted or ShmWanted.model_construct(size=LEAST)):
         return
     proposed = ShmWanted.model_construct(size=node_size(expected))
     enough = expected.model_copy(update={"shm": proposed})
-    kind = "" if found.container.kind == "none" else f"{found.container.kind} "
-    program = "podman" if found.container.kind == "podman" else "docker"
+    kind = "" if state.container.kind == "none" else f"{state.container.kind} "
+    program = "podman" if state.container.kind == "podman" else "docker"
     yield Fault(
         subject=Path("/dev/shm"),
-        found=f"{_shown(found)}, in a {kind}container without CAP_SYS_ADMIN",
+        found=f"{_shown(state)}, in a {kind}container without CAP_SYS_ADMIN",
         wanted=format_size(wanted.size) if wanted else _PROPOSED,
-        cause="a container gets 64 MB by default, and cannot remount it; "
-        "NCCL_SHM_DISABLE=1 would only hide this and cost speed",
         fix=f"start the container with: {program} run {' '.join(run_options(node, enough))}; "
         "--ipc=host in place of --shm-size gives it the host's /dev/shm; or set default-shm-size "
         "in the host's /etc/docker/daemon.json",
-        fixable=False,
         severity=None if wanted else "warning",
     )
 
@@ -159,27 +158,27 @@ def container(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     step="shm",
     because_of=(IMPOSSIBLE,),
     under="shm.too-small",
-    why="The next boot mounts /dev/shm with another size.",
-    manual="Set size=SIZE in the line for /dev/shm in /etc/fstab.",
+    why="the next boot mounts /dev/shm as /etc/fstab specifies, or with half of the memory",
+    manual="set size=SIZE in the line for /dev/shm in /etc/fstab",
     repair="Writes the line for /dev/shm in /etc/fstab.",
     alone="After a boot, check the size: df -h /dev/shm.",
 )
 def not_persistent(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     """/etc/fstab does not give /dev/shm the wanted size, so a reboot loses it."""
-    found, wanted = node.shm, expected.shm
-    if wanted is None or _restricted(found) or found.fstab is None:
+    state, wanted = node.shm, expected.shm
+    if wanted is None or _restricted(state) or state.fstab is None:
         return
     possible = not is_impossible(node, expected)
     # Writing the wanted size to fstab would make it smaller.
-    enough = _is_boot_size(found) and not _is_too_small(found, wanted)
+    enough = _is_boot_size(state) and not _is_too_small(state, wanted)
     enough = enough or any(
-        each.state == "runs" and _is_enough(each.size, found, wanted) for each in found.boot or ()
+        each.state == "runs" and _is_enough(each.size, state, wanted) for each in state.boot or ()
     )
-    if not found.fstab and not enough:
-        add = new_line(format_size(wanted.size), found.mount.flags if found.mount else ())
+    if not state.fstab and not enough:
+        add = new_line(format_size(wanted.size), state.mount.flags if state.mount else ())
         yield _fstab_fault("no line for /dev/shm", wanted, f"add to /etc/fstab: {add}", possible)
-    for line in found.fstab:
-        if found.memory is None and (not line.size or line.size.endswith("%")):
+    for line in state.fstab:
+        if state.memory is None and (not line.size or line.size.endswith("%")):
             continue  # unknown: shm.unreadable reports it
         where = f"line {line.line}"
         if line.fstype != "tmpfs":
@@ -188,13 +187,13 @@ def not_persistent(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
         elif spoilt := _spoilt(line):
             fix = f"remove {spoilt} from that line"
             yield _fstab_fault(f"{where}: {spoilt}", wanted, fix, fixable=False)
-        elif not _is_enough(line.size, found, wanted):
+        elif not _is_enough(line.size, state, wanted):
             size_text = f"size={line.size}" if line.size else "no size"
             options = with_size(line.options, format_size(wanted.size))
             fix = f"set the options of {where} of /etc/fstab to {options}"
             yield _fstab_fault(f"{where}: {size_text}", wanted, fix, possible)
-    for other in found.boot or ():
-        if other.state == "ignored" or not _is_enough(other.size, found, wanted):
+    for other in state.boot or ():
+        if other.state == "ignored" or not _is_enough(other.size, state, wanted):
             yield _boot_fault(other, wanted)
 
 
@@ -238,15 +237,14 @@ def _fstab_fault(size_text: str, wanted: ShmWanted, fix: str, fixable: bool = Tr
         subject=Path("/etc/fstab"),
         found=size_text,
         wanted=f"size={format_size(wanted.size)}",
-        cause="the next boot mounts /dev/shm as /etc/fstab specifies, or with half of the memory",
         fix=fix,
         fixable=fixable,
     )
 
 
-def _is_enough(size_text: str, found: ShmState, wanted: ShmWanted) -> bool:
+def _is_enough(size_text: str, state: ShmState, wanted: ShmWanted) -> bool:
     """Whether the size that a line gives is as large as wanted; 0 is without a limit."""
-    given = _bytes(size_text, found.memory)
+    given = _bytes(size_text, state.memory)
     return given is not None and not 0 < given < wanted.size
 
 
@@ -266,15 +264,16 @@ def _bytes(size_text: str, memory: int | None) -> int | None:
     "error",
     step="shm",
     always=True,
-    why="NCCL and DataLoader workers of some users cannot create segments, or users can "
-    "delete each other's.",
-    manual="Run chown 0:0 /dev/shm and chmod 1777 /dev/shm.",
+    stops="every",
+    why="without write permission NCCL and DataLoader workers of other users cannot create "
+    "their segments; without the sticky bit users can delete each other's",
+    manual="run chown 0:0 /dev/shm and chmod 1777 /dev/shm",
     repair="Sets owner and mode of /dev/shm.",
     alone="Run the job in a container: docker run --shm-size=SIZE gives it a separate /dev/shm.",
 )
-def permissions(found: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]:
+def permissions(state: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]:
     """/dev/shm cannot be used by every user, or not safely."""
-    if found.mount is not None and "ro" in found.mount.flags:
+    if state.mount is not None and "ro" in state.mount.flags:
         yield Fault(
             subject=Path("/dev/shm"),
             found="mounted read-only",
@@ -284,14 +283,12 @@ def permissions(found: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]:
             fix="mount -o remount,rw /dev/shm, and remove ro from its line in /etc/fstab",
             fixable=False,
         )
-    mode = found.mode
+    mode = state.mode
     if mode is None or (mode.mode, mode.uid, mode.gid) == (MODE, 0, 0):
         return
     yield Fault(
         subject=Path("/dev/shm"),
         found=f"mode {mode.mode}, owner {mode.uid}:{mode.gid}",
         wanted=f"mode {MODE}, owner 0:0",
-        cause="without write permission NCCL and DataLoader workers of other users cannot create "
-        "their segments; without the sticky bit users can delete each other's",
         fix=f"chown 0:0 /dev/shm && chmod {MODE} /dev/shm",
     )

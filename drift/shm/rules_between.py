@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.unlike import Text, faults
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted
 
 _FULL = "'Error while creating shared memory segment' on the node that has least"
-_FIX = "name the size in the inventory, and the deploy sets it: shm: {size: 8G}"
 _TEXTS = {
-    "shm.size": Text(f"a job that fits on one node ends in {_FULL}", _FIX),
-    "shm.fstab": Text(
-        f"the next boot gives the nodes different sizes, and a job ends in {_FULL}", _FIX
-    ),
+    "shm.size": Text(),
+    "shm.fstab": Text(f"the next boot gives the nodes different sizes, and a job ends in {_FULL}"),
     "shm.mode": Text(
         "users can create shared memory segments on some nodes only",
         "chmod 1777 /dev/shm and chown root:root /dev/shm; with shm: {size: 8G} in the inventory "
@@ -31,10 +28,10 @@ _TEXTS = {
     compares=True,
     several=True,
     always=True,
-    why="A job that fits on one node fails on another.",
-    manual="Name the size in the inventory, and run the deploy.",
+    why=f"a job that fits on one node ends in {_FULL}",
+    manual="name the size in the inventory, and the deploy sets it: shm: {size: 8G}",
     alone="Choose NCCL_BUFFSIZE and the number of DataLoader workers for the smallest /dev/shm.",
 )
-def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def differs(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """/dev/shm has another size than on nodes of its GPU model, or another mode than elsewhere."""
-    yield from faults(among, _TEXTS)
+    yield from faults(nodes, _TEXTS)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from shlex import quote
-from typing import Any
+from typing import Any, cast
 
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path, Pid, Thing
 from gpu_node.drift.shm.daemon_json import SHM, ULIMITS, size_of, soft_limits, values_of
 from gpu_node.drift.units import at_least, limit, size
+from gpu_node.facts.limits.state import Item
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.shm.docker import Daemon, GpuContainer, PodmanSize
 from gpu_node.inventories.schema import NodeWanted, format_size
@@ -23,10 +24,6 @@ _KEY = "docker: {default_shm_size: 8G}"
 _FLAGS = {SHM: "--default-shm-size", ULIMITS: "--default-ulimit"}
 _IDLE = "while no container runs"
 _CONTAINER_ID = re.compile(r"[0-9a-f]{12,64}")
-_SHM_CAUSE = (
-    "NCCL and DataLoader workers in a container that names no --shm-size run out of /dev/shm: "
-    "'Error while creating shared memory segment', 'Bus error'"
-)
 
 
 @rule(
@@ -36,31 +33,31 @@ _SHM_CAUSE = (
     step="shm",
     always=True,
     key="docker.default_shm_size",
-    why="A container gets 64 MB of /dev/shm and small limits unless its command line, or the "
-    "settings of docker or podman, name others.",
-    manual="docker: set default-shm-size and default-ulimits in /etc/docker/daemon.json, then run "
-    "systemctl reload docker. podman: set shm_size under [containers] in "
-    "/etc/containers/containers.conf.",
+    why="NCCL and DataLoader workers in a container that names no --shm-size run out of /dev/shm: "
+    "'Error while creating shared memory segment', 'Bus error'",
+    manual="docker: set default-shm-size and default-ulimits in /etc/docker/daemon.json, then "
+    "run systemctl reload docker; podman: set shm_size under [containers] in "
+    "/etc/containers/containers.conf",
     repair="Writes default-shm-size and default-ulimits into /etc/docker/daemon.json, only where "
     "the inventory has docker: {...}, and reloads docker. Containers continue.",
     alone="Start the container with --shm-size=8g --ulimit memlock=-1.",
 )
-def docker_default(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def docker_default(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """docker or podman gives a container on a GPU node too little /dev/shm or small limits."""
-    docker = found.shm.docker
-    if has_gpus(found, wanted) and docker is not None:
+    docker = state.shm.docker
+    if has_gpus(state, wanted) and docker is not None:
         for daemon in docker.daemons:
             yield from _daemon(daemon, wanted)
         if docker.podman is not None:
             yield from _podman(docker.podman, wanted)
-    for each in found.shm.containers or ():
-        if each.shm is not None and each.shm < LEAST:
-            yield _container(each, wanted)
+    for container in state.shm.containers or ():
+        if container.shm is not None and container.shm < LEAST:
+            yield _container(container, wanted)
 
 
-def has_gpus(found: NodeState, wanted: NodeWanted) -> bool:
+def has_gpus(state: NodeState, wanted: NodeWanted) -> bool:
     """Whether containers of a node may have GPUs."""
-    return bool(found.driver.devices) or wanted.gpu is not None
+    return bool(state.driver.devices) or wanted.gpu is not None
 
 
 def _daemon(daemon: Daemon, wanted: NodeWanted) -> Iterator[Fault]:
@@ -86,7 +83,7 @@ def _daemon(daemon: Daemon, wanted: NodeWanted) -> Iterator[Fault]:
 
 def _shm(daemon: Daemon, values: dict[str, Any], wanted: NodeWanted) -> Iterator[Fault]:
     expected = wanted.docker.default_shm_size if wanted.docker else None
-    flags = [each.value for each in daemon.flags if each.name == _FLAGS[SHM]]
+    flags = [flag.value for flag in daemon.flags if flag.name == _FLAGS[SHM]]
     given = flags[-1] if flags else values.get(SHM)
     default = "docker's default" + ("" if daemon.text is not None else "; there is no such file")
     has = DEFAULT if given is None else size_of(given)
@@ -98,7 +95,6 @@ def _shm(daemon: Daemon, values: dict[str, Any], wanted: NodeWanted) -> Iterator
         subject=_subject(daemon),
         found=f"{SHM} {size(has)}" + (f", {default}" if given is None else ""),
         wanted=asked if expected else f"at least {format_size(LEAST)}",
-        cause=_SHM_CAUSE,
         fix=fix,
         fixable=fixable,
     )
@@ -116,10 +112,10 @@ def wanted_ulimits(wanted: NodeWanted) -> dict[str, int]:
 
 
 def _numbers(limits: object) -> dict[str, int]:
-    found = {name: getattr(limits, name, None) for name in ("nofile", "memlock")}
+    numbers = {name: getattr(limits, name, None) for name in ("nofile", "memlock")}
     return {
         name: -1 if value == "unlimited" else int(value)
-        for name, value in found.items()
+        for name, value in numbers.items()
         if value is not None
     }
 
@@ -129,9 +125,9 @@ def _ulimits(daemon: Daemon, values: dict[str, Any], wanted: NodeWanted) -> Iter
     # A container is a place to train in as the node itself is.
     asked = named or _numbers(wanted.limits)
     given = soft_limits(values.get(ULIMITS))
-    for each in daemon.flags:
-        name, _, value = each.value.partition("=")
-        if each.name == _FLAGS[ULIMITS] and re.fullmatch(r"-?\d{1,18}(:-?\d{1,18})?", value):
+    for flag in daemon.flags:
+        name, _, value = flag.value.partition("=")
+        if flag.name == _FLAGS[ULIMITS] and re.fullmatch(r"-?\d{1,18}(:-?\d{1,18})?", value):
             given[name] = int(value.partition(":")[0])
     inherited = {name: -1 if has == "unlimited" else has for name, has in daemon.limits.items()}
     has = {**inherited, **given}
@@ -159,7 +155,7 @@ def _reaches(has: int, asked: int) -> bool:
 
 
 def _limit(value: int, name: str) -> str:
-    return limit("unlimited" if value < 0 else value, name != "nofile")
+    return limit("unlimited" if value < 0 else value, cast(Item, name))
 
 
 def _subject(daemon: Daemon) -> Path:
@@ -231,7 +227,6 @@ def _podman(sizes: tuple[PodmanSize, ...], wanted: NodeWanted) -> Iterator[Fault
         if decides
         else f"shm_size {size(has)}, podman's default: no containers.conf sets it",
         wanted=f"at least {format_size(LEAST)}",
-        cause=_SHM_CAUSE,
         fix=f'write shm_size = "{asked}" under [containers] into /etc/containers/containers.conf; '
         f"or start each container with podman run --shm-size={asked}",
         fixable=False,
@@ -246,7 +241,6 @@ def _container(each: GpuContainer, wanted: NodeWanted) -> Fault:
         subject=Pid(each.pid, each.name),
         found=f"{about} has GPUs and {size(each.shm or 0)} of /dev/shm",
         wanted=f"at least {format_size(LEAST)}",
-        cause=_SHM_CAUSE,
         fix=f"a running container keeps its size: create it again with {program} run "
         f"--shm-size={format_size(node_size(wanted)).lower()}",
         fixable=False,

@@ -25,17 +25,17 @@ _CAUSE = (
     step="shm",
     always=True,
     key="shm.remove_ipc",
-    why="At the last logout of the training user logind deletes the segments of a job that still "
-    "runs. root and system users are exempt.",
-    manual="Run loginctl enable-linger USER; set RemoveIPC=no under [Login] in "
-    "/etc/systemd/logind.conf, which the next boot reads.",
+    why="at the last logout of the training user logind deletes the segments of a job that "
+    "still runs. root and system users are exempt",
+    manual="run loginctl enable-linger USER; set RemoveIPC=no under [Login] in "
+    "/etc/systemd/logind.conf, which the next boot reads",
     repair="Writes RemoveIPC=no into a file in /etc/systemd/logind.conf.d, only where the "
     "inventory has shm: {remove_ipc: false}. logind is not restarted: the next boot reads it.",
     alone="Run loginctl enable-linger, or keep a session open while the job runs.",
 )
-def remove_ipc(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def remove_ipc(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """logind deletes the segments of the training user at the last logout."""
-    ipc = found.shm.ipc
+    ipc = state.shm.ipc
     if ipc is None or not ipc.runs:
         return
     is_named = wanted.shm is not None and wanted.shm.remove_ipc is False

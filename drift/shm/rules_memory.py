@@ -13,6 +13,10 @@ from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted, format_size
 
 _SIZE = Thing("shm.size")
+_ONCE_FULL = (
+    "a tmpfs is memory and swap: once it is full the kernel kills processes, which frees "
+    "nothing of it"
+)
 
 
 @rule(
@@ -20,42 +24,36 @@ _SIZE = Thing("shm.size")
     ("error", "warning"),
     whole=True,
     always=True,
-    why="A tmpfs is memory: once it is full of more than there is, the kernel kills processes, and "
-    "killing them frees nothing of it.",
-    manual="Lower shm.size in the inventory, half of the memory is usual; or remount /dev/shm "
-    "smaller: mount -o remount,size=50% /dev/shm.",
+    why=_ONCE_FULL,
+    manual="lower shm.size in the inventory, half of the memory is usual; or remount /dev/shm "
+    "smaller: mount -o remount,size=50% /dev/shm",
     alone="Keep less than the memory in /dev/shm: df -h /dev/shm.",
 )
-def above_memory(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def above_memory(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """/dev/shm is, or shall be, larger than the memory of the machine or the container."""
-    memory, usable = found.host.memory, memory_of(found)
+    memory, usable = state.host.memory, memory_of(state)
     if memory is None or usable is None:
         return
     asked = wanted.shm.size if wanted.shm else 0
     if asked > usable:
-        impossible = is_impossible(found, wanted)
+        impossible = is_impossible(state, wanted)
         yield Fault(
             subject=_SIZE if impossible else Thing("shm.size beyond memory"),
-            found=f"{format_size(asked)} wanted, {_where(found, usable, memory)}",
+            found=f"{format_size(asked)} wanted, {_where(state, usable, memory)}",
             wanted=f"at most {size(usable)}",
-            cause="a tmpfs is memory and swap: once it is full the kernel kills processes, which "
-            "frees nothing of it" + ("; the deploy does not apply this size" if impossible else ""),
+            cause=_ONCE_FULL + ("; the deploy does not apply this size" if impossible else ""),
             fix=f"lower shm.size, to {format_size(half(usable))} for example",
-            fixable=False,
             severity=None if impossible else "warning",
         )
-    usage = found.shm.usage
-    is_tmpfs = found.shm.mount is not None and found.shm.mount.fstype == "tmpfs"
+    usage = state.shm.usage
+    is_tmpfs = state.shm.mount is not None and state.shm.mount.fstype == "tmpfs"
     # A container may have the /dev/shm of its host (--ipc=host): its own limit is not compared.
     if is_tmpfs and usage is not None and usage.size > memory.total + memory.swap_total:
         yield Fault(
             subject=Path("/dev/shm"),
-            found=f"{size(usage.size)}, {_where(found, memory.total, memory)}",
+            found=f"{size(usage.size)}, {_where(state, memory.total, memory)}",
             wanted=f"at most {size(memory.total)}",
-            cause="a tmpfs is memory and swap: once it is full the kernel kills processes, which "
-            "frees nothing of it",
             fix="mount -o remount,size=50% /dev/shm, and the same in its line in /etc/fstab",
-            fixable=False,
             severity="warning",
         )
 
@@ -64,19 +62,19 @@ def above_memory(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 IMPOSSIBLE = on_node(above_memory, when=lambda about: about == _SIZE)
 
 
-def is_impossible(found: NodeState, wanted: NodeWanted) -> bool:
+def is_impossible(state: NodeState, wanted: NodeWanted) -> bool:
     """Whether the size that is wanted is more than memory and swap together."""
-    memory, usable = found.host.memory, memory_of(found)
+    memory, usable = state.host.memory, memory_of(state)
     if memory is None or usable is None or wanted.shm is None:
         return False
     return wanted.shm.size > usable + memory.swap_total
 
 
-def _where(found: NodeState, usable: int, memory: Memory) -> str:
+def _where(state: NodeState, usable: int, memory: Memory) -> str:
     """Return in words what a node has; without a limit a container has what its host has."""
     swap = f" and {size(memory.swap_total)} of swap" if memory.swap_total else ""
     has = f"with {size(usable)} of memory{swap}"
-    if not is_container(found):
+    if not is_container(state):
         return f"on a node {has}"
     return f"in a container {'on a machine ' if usable == memory.total else ''}{has}"
 

@@ -9,6 +9,7 @@ from gpu_node.drift.engine.subject import Path, Pid
 from gpu_node.drift.shm.segments import age, in_doubt, in_words, is_certain, orphans, stale, taken
 from gpu_node.facts.shm.segments import Adopted, Use
 from gpu_node.facts.shm.state import ShmState
+from gpu_node.inventories.plurals import counted
 from gpu_node.inventories.schema import ShmWanted
 
 # From where on the next job is likely to find no room.
@@ -20,44 +21,43 @@ _NEARLY_FULL = 0.9
     ("warning", "error", "info"),
     step="shm",
     always=True,
-    why="Segments of killed processes take memory that the next job needs.",
-    manual="Remove the files in /dev/shm that no process uses.",
+    stops="every",
+    why="killed processes leave their segments behind, and the next job lacks that memory: "
+    "'Error while creating shared memory segment /dev/shm/nccl-...'",
+    manual="remove these files, but none that a process uses",
     repair="Removes the files in /dev/shm that no process has open or mapped.",
     alone="Remove the files that are yours and that no process uses: find /dev/shm -user "
     "$USER, fuser -v FILE.",
 )
-def stale_segments(found: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]:
+def stale_segments(state: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]:
     """Segments of ended processes take room in /dev/shm that the next job needs."""
-    if found.use is None:
+    if state.use is None:
         return
-    if segments := stale(found.use):
-        full = found.usage is not None and found.usage.used > _NEARLY_FULL * found.usage.size > 0
+    if segments := stale(state.use):
+        full = state.usage is not None and state.usage.used > _NEARLY_FULL * state.usage.size > 0
         yield Fault(
             subject=Path("/dev/shm"),
-            found=in_words(found.use, segments),
+            found=in_words(state.use, segments),
             wanted="only segments that a process has open or mapped",
-            cause="killed processes leave their segments behind, and the next "
-            "job lacks that memory: 'Error while creating shared memory segment /dev/shm/nccl-...'",
-            fix="remove these files, but none that a process uses",
             severity="error" if full else None,
         )
-    if doubtful := in_doubt(found.use):
+    if doubtful := in_doubt(state.use):
         yield Fault(
             subject=Path("/dev/shm"),
-            found=f"{in_words(found.use, doubtful)}; cannot determine whether they are in use",
+            found=f"{in_words(state.use, doubtful)}; cannot determine whether they are in use",
             wanted="all processes visible",
-            cause=f"the SSH user cannot inspect {_blind(found.use)}, and files that may be in "
+            cause=f"the SSH user cannot inspect {_blind(state.use)}, and files that may be in "
             "use are not reported as unused",
             fix="let the SSH user become root (ssh: {sudo: true}), or look as root: "
             "lsof +D /dev/shm",
             fixable=False,
             severity="info",
         )
-    if reused := taken(found.use):
+    if reused := taken(state.use):
         users = ", ".join(sorted({f"uid {each.uid}" for each in reused}))
         yield Fault(
             subject=Path("/dev/shm"),
-            found=f"{in_words(found.use, [each.segment for each in reused])}; cannot determine "
+            found=f"{in_words(state.use, [each.segment for each in reused])}; cannot determine "
             "whether they are in use",
             wanted="only segments whose process is known",
             cause="the name has the pid of the process that made the file, which is now the pid of "
@@ -75,8 +75,7 @@ def _blind(use: Use) -> str:
         return "the other containers of the pod"
     if "host" in names:
         return "the processes outside of this container, which shares /dev/shm with its host"
-    count = f"{len(use.unseen)} process{'es' if use.unseen[1:] else ''}"
-    return f"{count} ({', '.join(sorted(names)[:3])})"
+    return f"{counted(len(use.unseen), 'process', 'processes')} ({', '.join(sorted(names)[:3])})"
 
 
 @rule(
@@ -85,22 +84,20 @@ def _blind(use: Use) -> str:
     step="shm",
     always=True,
     key="shm.kill_orphans",
-    why="A process that an earlier crash left keeps GPU memory and segments from the next job.",
-    manual="Find out who started the process, then kill PID.",
+    why="what an earlier crash left running keeps GPU memory and segments from the next job",
+    manual="find out who started the process, then kill PID",
     repair="Ends the process, only where the inventory has shm: {kill_orphans: true}.",
     alone="Kill the process if it is yours.",
 )
-def orphaned_trainer(found: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]:
+def orphaned_trainer(state: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]:
     """A training process holds GPUs or segments though its launcher is gone."""
-    for each in orphans(found.use) if found.use else ():
+    for each in orphans(state.use) if state.use else ():
         killed = wanted is not None and wanted.kill_orphans is True and is_certain(each)
         yield Fault(
             subject=Pid(each.pid),
             found=f"{each.command or 'a process'} of {each.user}, {age(each.age)} old, holds "
             f"{_held(each)}; its launcher is gone",
             wanted="no training process without its launcher",
-            cause="what an earlier crash left running keeps GPU memory and segments from the next "
-            "job",
             fix=_fix(each, killed),
             fixable=killed,
             severity=None if is_certain(each) else "info",
@@ -110,7 +107,7 @@ def orphaned_trainer(found: ShmState, wanted: ShmWanted | None) -> Iterator[Faul
 def _held(process: Adopted) -> str:
     """Return what a process holds, in words."""
     counts = ((process.gpus, "GPU"), (process.segments, "segment"))
-    return " and ".join(f"{count} {thing}{'s' * (count > 1)}" for count, thing in counts if count)
+    return " and ".join(counted(*each) for each in counts if each[0])
 
 
 def _fix(process: Adopted, killed: bool) -> str:

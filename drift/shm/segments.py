@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from gpu_node.drift.units import size
 from gpu_node.facts.probe.bounds import moment
 from gpu_node.facts.shm.segments import Adopted, Segment, Taken, Unseen, Use
+from gpu_node.inventories.plurals import counted
 
 # A file is made, sized and mapped within a second, and a rank that is late opens its peers' by
 # name within the launcher's time for a rendezvous. Five minutes are more than both.
@@ -83,14 +84,15 @@ def is_certain(process: Adopted) -> bool:
 
 def in_words(use: Use, segments: list[Segment]) -> str:
     """Return segments as a report shows them: how many and how much, since when, whose, a few."""
-    oldest = datetime.fromtimestamp(moment(min(each.modified for each in segments)), timezone.utc)
-    owners = sorted({each.owner for each in segments})
-    names = [each.name for each in segments]
+    oldest = datetime.fromtimestamp(
+        moment(min(segment.modified for segment in segments)), timezone.utc
+    )
+    owners = sorted({segment.owner for segment in segments})
+    names = [segment.name for segment in segments]
     more = ", ..." if names[_NAMED:] else ""
-    files = "1 file" if len(segments) == 1 else f"{len(segments)} files"
     return (
-        f"{files}, {size(sum(each.size for each in segments))}, oldest {oldest:%Y-%m-%d}, "
-        f"of {', '.join(owners)}: {', '.join(names[:_NAMED])}{more}"
+        f"{counted(len(segments), 'file')}, {size(sum(segment.size for segment in segments))}, "
+        f"oldest {oldest:%Y-%m-%d}, of {', '.join(owners)}: {', '.join(names[:_NAMED])}{more}"
     )
 
 

@@ -25,8 +25,10 @@ def fstab(node: NodeState) -> str | None:
 
 
 def mode(node: NodeState) -> str | None:
-    found = node.shm.mode
-    return None if found is None else f"{found.mode} {found.uid}:{found.gid}"
+    permissions = node.shm.mode
+    return (
+        None if permissions is None else f"{permissions.mode} {permissions.uid}:{permissions.gid}"
+    )
 
 
 def _is_managed(wanted: NodeWanted) -> bool:

@@ -34,9 +34,9 @@ class Link(NamedTuple):
 def faults(node: str, links: Iterable[Link]) -> Iterator[Fault]:
     """Yield a fault for each kind of what is wrong between a node and its peers."""
     kinds: dict[tuple[str, str, bool, Severity | None], list[Link]] = {}
-    for each in links:
-        key = (each.kind, each.cause, each.fixable, each.severity)
-        kinds.setdefault(key, []).append(each)
+    for link in links:
+        key = (link.kind, link.cause, link.fixable, link.severity)
+        kinds.setdefault(key, []).append(link)
     for (_, cause, fixable, severity), alike in kinds.items():
         about = Logins(node, tuple(_peers(alike)))
         first, is_one = alike[0], len(alike) == 1
@@ -53,8 +53,8 @@ def faults(node: str, links: Iterable[Link]) -> Iterator[Fault]:
 
 def _peers(links: Iterable[Link]) -> Iterator[Peers]:
     by_words: dict[str, list[Link]] = {}
-    for each in links:
-        by_words.setdefault(each.words, []).append(each)
+    for link in links:
+        by_words.setdefault(link.words, []).append(link)
     for words, alike in by_words.items():
         own = tuple(each.own for each in alike) if alike[0].own else ()
         yield Peers(words, tuple(each.peer for each in alike), own)

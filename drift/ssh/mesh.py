@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.managed_block import Block
@@ -23,6 +23,10 @@ from gpu_node.inventories.schema import NodeWanted
 RESTRICTIONS = "no-agent-forwarding,no-port-forwarding,no-X11-forwarding"
 # From where a node logs in to itself, whatever its name means there.
 LOOPBACK = ("127.0.0.1", "::1")
+# What a user without root can do where a name does not resolve to the node's address.
+ALONE_BY_ADDRESS = (
+    "Put `Host NAME` and `HostName ADDRESS` into ~/.ssh/config, and use an address as MASTER_ADDR."
+)
 # The parser has looked closer; a line must never have more than these two words of a node.
 _KEY = re.compile(r"[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}")
 _FROM = re.compile(r'^from="([^"]*)"')
@@ -31,21 +35,21 @@ T = TypeVar("T")
 Lines = Mapping[str, tuple[str, ...]]
 
 
-def has_mesh(wanted: NodeWanted, among: Among) -> bool:
+def has_mesh(wanted: NodeWanted, nodes: Nodes) -> bool:
     """Whether a node's mesh is managed; one without others has no node to log in to."""
-    return wanted.ssh is not None and wanted.ssh.mesh is True and has_others(among)
+    return wanted.ssh is not None and wanted.ssh.mesh is True and has_others(nodes)
 
 
-def has_others(among: Among) -> bool:
+def has_others(nodes: Nodes) -> bool:
     """Whether the inventory names another node than this one."""
-    return any(each.name != among.name for each in among.nodes)
+    return any(peer.name != nodes.name for peer in nodes.peers)
 
 
-def state_of(name: str, found: NodeState, among: Among) -> SshState | None:
+def state_of(name: str, node: NodeState, nodes: Nodes) -> SshState | None:
     """Return what is known of a node's SSH; None for one that was not asked in this run."""
-    if name == among.name:
-        return found.ssh
-    state = among.found.get(name)
+    if name == nodes.name:
+        return node.ssh
+    state = nodes.states.get(name)
     return state.ssh if state is not None else None
 
 
@@ -113,79 +117,79 @@ def _hosts_line(address: str, name: str) -> str:
     return f"{address} {name} # gpu-node:{name}"
 
 
-def of_run(make: Callable[[Among], T], found: NodeState, among: Among) -> T:
+def of_run(make: Callable[[Nodes], T], state: NodeState, nodes: Nodes) -> T:
     """Return what `make` makes of the nodes and their states: once for all nodes of a run.
 
     A rule is asked about each node: what it compares them with must not be made anew for each.
     """
-    if among.found.get(among.name) is found:
-        return among.once(make)
-    return make(replace(among, found={**among.found, among.name: found}, made={}))
+    if nodes.states.get(nodes.name) is state:
+        return nodes.once(make)
+    return make(replace(nodes, states={**nodes.states, nodes.name: state}, made={}))
 
 
-def asked(among: Among) -> list[tuple[Peer, SshState]]:
+def asked(nodes: Nodes) -> list[tuple[Peer, SshState]]:
     """Return the nodes that were asked in this run, with what they answered."""
-    states = ((peer, among.found.get(peer.name)) for peer in among.nodes)
+    states = ((peer, nodes.states.get(peer.name)) for peer in nodes.peers)
     return [(peer, state.ssh) for peer, state in states if state is not None]
 
 
-def known_wanted(found: NodeState, among: Among) -> Lines:
+def known_wanted(state: NodeState, nodes: Nodes) -> Lines:
     """Return the lines of known_hosts about each node whose host keys were read in this run."""
-    return of_run(_known_wanted, found, among)
+    return of_run(_known_wanted, state, nodes)
 
 
-def _known_wanted(among: Among) -> Lines:
+def _known_wanted(nodes: Nodes) -> Lines:
     return {
         peer.name: known_lines(peer, state.host_keys)
-        for peer, state in asked(among)
+        for peer, state in asked(nodes)
         if state.host_keys and not state.left_out
     }
 
 
-def unresolved_peers(names: Names, found: NodeState, among: Among) -> list[Peer]:
+def unresolved_peers(names: Names, state: NodeState, nodes: Nodes) -> list[Peer]:
     """Return the nodes whose names mean something else here than their addresses."""
     answers = names.names
     odd = (
         peer
-        for peer, usual in of_run(_usual_pairs, found, among)
+        for peer, usual in of_run(_usual_pairs, state, nodes)
         if answers.get(peer.name, usual) != usual
     )
     return [peer for peer in odd if not resolves(peer, names)]
 
 
-def _usual_pairs(among: Among) -> list[tuple[Peer, tuple[str, ...] | None]]:
-    usual = _usual(among)
-    return [(peer, usual.get(peer.name)) for peer in among.nodes]
+def _usual_pairs(nodes: Nodes) -> list[tuple[Peer, tuple[str, ...] | None]]:
+    usual = _usual(nodes)
+    return [(peer, usual.get(peer.name)) for peer in nodes.peers]
 
 
-def _usual(among: Among) -> dict[str, tuple[str, ...]]:
+def _usual(nodes: Nodes) -> dict[str, tuple[str, ...]]:
     """Return to what the names of nodes resolve where all is well, as far as the inventory says."""
     addresses = {
         peer.name: checked.address(peer.address)
-        for peer in among.nodes
+        for peer in nodes.peers
         if is_address(peer.address) and not is_loopback(peer.address)
     }
     return {name: (each,) for name, each in addresses.items()}
 
 
-def hosts_wanted(found: NodeState, among: Among) -> Lines:
+def hosts_wanted(state: NodeState, nodes: Nodes) -> Lines:
     """Return the lines of /etc/hosts about the nodes whose names mean something else without."""
-    names, hosts = found.ssh.names, found.ssh.hosts
+    names, hosts = state.ssh.names, state.ssh.hosts
     if names is None or hosts is None:
         return {}
     listed = hosts.block.by_node
-    needed = {peer.name for peer in unresolved_peers(names, found, among)}
-    usual = of_run(_usual_lines, found, among)
+    needed = {peer.name for peer in unresolved_peers(names, state, nodes)}
+    usual = of_run(_usual_lines, state, nodes)
     lines = {
         peer.name: usual.get(peer.name) or hosts_lines(peer, names)
-        for peer in among.nodes
+        for peer in nodes.peers
         if peer.name in listed or peer.name in needed
     }
     return {name: each for name, each in lines.items() if each}
 
 
-def _usual_lines(among: Among) -> Lines:
-    return {name: (_hosts_line(each, name),) for name, (each,) in _usual(among).items()}
+def _usual_lines(nodes: Nodes) -> Lines:
+    return {name: (_hosts_line(each, name),) for name, (each,) in _usual(nodes).items()}
 
 
 def installers_line(node: str, lines: Iterable[HostsLine]) -> HostsLine | None:
@@ -193,7 +197,7 @@ def installers_line(node: str, lines: Iterable[HostsLine]) -> HostsLine | None:
 
     It has that name alone; one with more names, such as a domain's, is a user's.
     """
-    return next((each for each in lines if is_installers(each.text, node)), None)
+    return next((line for line in lines if is_installers(line.text, node)), None)
 
 
 def is_installers(line: str, node: str) -> bool:
@@ -209,12 +213,12 @@ def resolves(peer: Peer, names: Names) -> bool:
     return bool(resolved) and resolved[0] in wanted and not any(map(is_loopback, resolved))
 
 
-def left_over(block: Block, among: Among) -> list[str]:
+def left_over(block: Block, nodes: Nodes) -> list[str]:
     """Return the nodes that have lines in a block and that the inventory no longer names."""
-    named = among.once(names_of)
+    named = nodes.once(names_of)
     return [name for name in block.by_node if name not in named]
 
 
-def names_of(among: Among) -> frozenset[str]:
+def names_of(nodes: Nodes) -> frozenset[str]:
     """Return the names of all nodes of the inventory."""
-    return frozenset(peer.name for peer in among.nodes)
+    return frozenset(peer.name for peer in nodes.peers)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from shlex import quote
 from typing import TypedDict
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, on_peer, rule
 from gpu_node.drift.engine.subject import Path
 from gpu_node.drift.ssh.links import Link, faults
@@ -50,6 +50,7 @@ KEY = "~/.ssh/id_ed25519"
 AUTHORIZED = "~/.ssh/authorized_keys"
 CONVERGE = "run the deploy for this node and that one together"
 CONVERGE_ALL = "run the deploy for this node and those together"
+_DENIED = "'Permission denied (publickey)' when the launcher logs in from there"
 _THEIR_KEYS = "the host keys that these nodes have"
 # What may be open to others at most: sshd's StrictModes, and ssh about a private key.
 _PATHS = {"home": "", "folder": "/.ssh", "authorized": "/.ssh/authorized_keys"}
@@ -63,17 +64,19 @@ _CLOSED = {"home": 0o022, "folder": 0o022, "authorized": 0o022, "key": 0o077}
     several=True,
     step="ssh",
     under="ssh",
-    why="sshd and ssh refuse keys in files that other users may write or read.",
-    manual="Run chown USER FILE and chmod go-w FILE (go= for a private key).",
+    stops="logins",
+    why="sshd accepts no key from files that others can write (StrictModes), ssh uses none "
+    "that others can read: 'Permission denied (publickey)'",
+    manual="run chown USER FILE and chmod go-w FILE (go= for a private key)",
     repair="Sets owner and mode of ~/.ssh and its files.",
 )
-def permissions(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def permissions(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """sshd or ssh refuses a key because of who may write to its file, or read it."""
-    account = found.ssh.account
-    if account is None or not has_mesh(wanted, among):
+    account = state.ssh.account
+    if account is None or not has_mesh(wanted, nodes):
         return
     for name, mode in account.modes.items():
-        if name != "key" and not reads_home(found.ssh):
+        if name != "key" and not reads_home(state.ssh):
             continue  # sshd looks at neither of them
         refusal = refused(name, mode, account)
         if refusal:
@@ -85,8 +88,6 @@ def permissions(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
                 subject=Path(path),
                 found=refusal,
                 wanted=f"owned by {account.user}, mode {_closed(name, mode)}",
-                cause="sshd accepts no key from files that others can write (StrictModes), "
-                "ssh uses none that others can read: 'Permission denied (publickey)'",
                 fix=f"chown {account.user} {quote(path)} && chmod {take} {quote(path)}"
                 if may_change
                 else manual_fix,
@@ -113,23 +114,23 @@ def _closed(name: str, mode: Mode) -> str:
     several=True,
     step="ssh",
     under="ssh",
-    why="Without a key the launcher cannot log in to the other nodes.",
-    manual="Run ssh-keygen -t ed25519 -N '' as the training user.",
+    stops="logins",
+    why="without a key the launcher cannot log in to the other nodes, and asks for a "
+    "password that a launcher cannot type",
+    manual="run ssh-keygen -t ed25519 -N '' as the training user",
     repair="Creates ~/.ssh/id_ed25519 of the training user.",
 )
-def key_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def key_missing(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """The training user has no ed25519 key on this node."""
-    account = found.ssh.account
-    if account is None or not has_mesh(wanted, among):
+    account = state.ssh.account
+    if account is None or not has_mesh(wanted, nodes):
         return
     if account.public is None and not account.unusable:
         yield Fault(
             subject=Path(f"{account.home}/.ssh/id_ed25519"),
             found="no such file",
             wanted="a separate key for this node",
-            cause="without a key the launcher cannot log in to the other nodes, and asks for a "
-            "password that a launcher cannot type",
-            fix=f"ssh-keygen -t ed25519 -N '' -C gpu-node:{among.name} -f {KEY}"
+            fix=f"ssh-keygen -t ed25519 -N '' -C gpu-node:{nodes.name} -f {KEY}"
             + (f"; {account.stray} belongs to no key here: " if account.stray else "")
             + (f"move it to {account.stray}.before-gpu-node first" if account.stray else ""),
         )
@@ -140,14 +141,16 @@ def key_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
     "error",
     between=True,
     several=True,
-    why="A launcher cannot type the passphrase of a key.",
-    manual="Move the key away, and run the deploy: it creates a new one.",
+    stops="logins",
+    why="a launcher cannot type the passphrase of a key",
+    manual=f"move {KEY} and {KEY}.pub away, and run the deploy: the node then creates a separate "
+    "key",
     alone="Move the key away, and create one without a passphrase: ssh-keygen -t ed25519 -N ''.",
 )
-def key_unusable(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def key_unusable(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """The training user's ed25519 key cannot be used without a person at the keyboard."""
-    account = found.ssh.account
-    if account is None or not account.unusable or not has_mesh(wanted, among):
+    account = state.ssh.account
+    if account is None or not account.unusable or not has_mesh(wanted, nodes):
         return
     if "key" in account.modes and refused("key", account.modes["key"], account):
         return  # ssh.permissions reports it; usable once that is repaired
@@ -155,10 +158,6 @@ def key_unusable(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator
         subject=Path(f"{account.home}/.ssh/id_ed25519"),
         found=account.unusable,
         wanted="a key without a passphrase",
-        cause="a launcher cannot type the passphrase",
-        fix=f"move {KEY} and {KEY}.pub away, and run the deploy: the node then creates a "
-        "separate key",
-        fixable=False,
     )
 
 
@@ -170,27 +169,28 @@ def key_unusable(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator
     step="ssh",
     because_of=(on_peer(key_missing),),
     under="ssh",
-    why="A login from that node fails: 'Permission denied (publickey)'.",
-    manual="Add the public key of that node to ~/.ssh/authorized_keys.",
+    stops="logins",
+    why="a login from that node fails: 'Permission denied (publickey)'",
+    manual="add the public key of that node to ~/.ssh/authorized_keys",
     repair="Writes marked lines in ~/.ssh/authorized_keys of the training user.",
 )
-def not_authorised(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def not_authorised(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """A node's key is not in authorized_keys here, or not from where that node comes."""
-    if found.ssh.authorized is None or not has_mesh(wanted, among):
+    if state.ssh.authorized is None or not has_mesh(wanted, nodes):
         return
-    yield from faults(among.name, _refusals(found.ssh.authorized, found, among))
+    yield from faults(nodes.name, _refusals(state.ssh.authorized, state, nodes))
 
 
-def _refusals(block: Block, found: NodeState, among: Among) -> Iterator[Link]:
-    lines, unlisted = of_run(_usual_lines, found, among), of_run(_unlisted, found, among)
-    for peer in among.nodes:
-        listed, is_here = block.by_node.get(peer.name), _reads_ours(found.ssh, peer.name)
+def _refusals(block: Block, state: NodeState, nodes: Nodes) -> Iterator[Link]:
+    lines, unlisted = of_run(_usual_lines, state, nodes), of_run(_unlisted, state, nodes)
+    for peer in nodes.peers:
+        listed, is_here = block.by_node.get(peer.name), _reads_ours(state.ssh, peer.name)
         if is_here and listed is not None and listed == lines.get(peer.name):
             continue
         if is_here and listed is None and block.is_whole:
             refused = unlisted.get(peer.name)
         else:
-            refused = refusal(peer, found, among)
+            refused = refusal(peer, state, nodes)
         if refused is not None:
             yield refused
 
@@ -200,20 +200,20 @@ def _reads_ours(ssh: SshState, node: str) -> bool:
     return elsewhere(ssh, node) is None and not refuses_keys(ssh, node)
 
 
-def _unlisted(among: Among) -> dict[str, Link]:
+def _unlisted(nodes: Nodes) -> dict[str, Link]:
     """Return the refusal of each node's key by a node that has no line for it."""
     return {
         peer.name: _refused(peer, state.account.public, comes_from(peer, state))
-        for peer, state in asked(among)
+        for peer, state in asked(nodes)
         if state.account is not None and (state.account.public or not state.account.unusable)
     }
 
 
-def _usual_lines(among: Among) -> dict[str, tuple[str, ...]]:
+def _usual_lines(nodes: Nodes) -> dict[str, tuple[str, ...]]:
     """Return the lines with which a deploy has the key of each node let in by the others."""
     own = {
         peer.name: (state.account.public, comes_from(peer, state))
-        for peer, state in asked(among)
+        for peer, state in asked(nodes)
         if state.account is not None
     }
     return {
@@ -223,29 +223,29 @@ def _usual_lines(among: Among) -> dict[str, tuple[str, ...]]:
     }
 
 
-def refusal(peer: Peer, found: NodeState, among: Among) -> Link | None:
+def refusal(peer: Peer, node: NodeState, nodes: Nodes) -> Link | None:
     """Return why the login of a node's key here is refused; None where it is not, or unknown."""
-    state = state_of(peer.name, found, among)
-    block = found.ssh.authorized
+    state = state_of(peer.name, node, nodes)
+    block = node.ssh.authorized
     if block is None or state is None or state.account is None:
         return None  # nothing is known of it in this run
     public = state.account.public
     if public is None and state.account.unusable:
         return None
     addresses = comes_from(peer, state)
-    if setting := refuses_keys(found.ssh, peer.name):
+    if setting := refuses_keys(node.ssh, peer.name):
         return (
             None
-            if lets_in_already(state, among)
-            else _refused_by(setting, peer, addresses, found.ssh)
+            if lets_in_already(state, nodes)
+            else _refused_by(setting, peer, addresses, node.ssh)
         )
-    files = elsewhere(found.ssh, peer.name)
+    files = elsewhere(node.ssh, peer.name)
     if files is not None:
-        if not public or lets_in_already(state, among):
+        if not public or lets_in_already(state, nodes):
             return None
         if not addresses:
             return _without_address(peer)
-        return _not_let_in_elsewhere(found.ssh, peer, public, addresses, files, among)
+        return _not_let_in_elsewhere(node.ssh, peer, public, addresses, files, nodes)
     if public and lets_in(block, peer.name, public, addresses):
         return None
     refused = _refused(peer, public, addresses)
@@ -282,7 +282,7 @@ def _not_let_in(peer: Peer, public: str | None, addresses: tuple[str, ...]) -> L
         peer=peer.name,
         words=f"{AUTHORIZED} has no line that accepts its key",
         wanted=f"its key, from {', '.join(addresses)}" if public else "its key, once it has one",
-        cause="'Permission denied (publickey)' when the launcher logs in from there",
+        cause=_DENIED,
         fix=CONVERGE,
         kind="key" if public else "no key",
         wants="the key of each, from its addresses" if public else "their keys, once they have one",
@@ -307,8 +307,7 @@ def _refused_by(setting: str, peer: Peer, addresses: tuple[str, ...], ssh: SshSt
         words=f"{setting}: sshd refuses its key"
         + (", which has no command=" if setting.endswith("forced-commands-only") else ""),
         wanted=f"{keyword} {value} for logins from {', '.join(addresses) or peer.name}",
-        cause="'Permission denied (publickey)' when the launcher logs in from there, whatever "
-        f"{AUTHORIZED} has",
+        cause=f"{_DENIED}, whatever {AUTHORIZED} has",
         fix=f"{fix}; check: sshd -T -C user={user},{ask} | grep -i {keyword.lower()}",
         fixable=False,
         kind=setting,
@@ -323,12 +322,12 @@ def _not_let_in_elsewhere(
     public: str,
     addresses: tuple[str, ...],
     files: tuple[str, ...],
-    among: Among,
+    nodes: Nodes,
 ) -> Link | None:
     if has_key(ssh, files, public) is not False:
         return None  # it is there, or cannot be looked for: whether it lets in shows in the logins
     user = ssh.account.user if ssh.account is not None else "the user"
-    line = authorized_line(peer.name, public, addresses, peer.name == among.name)
+    line = authorized_line(peer.name, public, addresses, peer.name == nodes.name)
     place = f"set AuthorizedKeysFile for {user} in this node's sshd_config, and add there"
     if files:
         place = f"add to {files[0]}"
@@ -337,8 +336,7 @@ def _not_let_in_elsewhere(
         words=f"sshd reads {', '.join(files) or 'no file'} for {user} (AuthorizedKeysFile): "
         "no line there accepts its key",
         wanted=f"its key, from {', '.join(addresses)}",
-        cause="'Permission denied (publickey)' when the launcher logs in from there; sshd does "
-        f"not read {AUTHORIZED}",
+        cause=f"{_DENIED}; sshd does not read {AUTHORIZED}",
         fix=f"{place}: {line}",
         fixable=False,
         kind=place,
@@ -354,21 +352,26 @@ def _not_let_in_elsewhere(
     several=True,
     step="ssh",
     under="ssh",
-    why="The run that wrote the file was interrupted: the node soon restores the file from before.",
-    manual="Open a new session, and keep the file if the session opens.",
+    why="a run was interrupted after it wrote the file: within a minute the node restores "
+    "the earlier file",
+    manual="open a new session and confirm it",
     repair="Confirms the file after a new session has opened.",
 )
-def unconfirmed(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def unconfirmed(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """A run was cut off before a new session confirmed its change of authorized_keys."""
-    if found.ssh.pending and has_mesh(wanted, among):
+    if _waits(state) and has_mesh(wanted, nodes):
         yield Fault(
             subject=Path(AUTHORIZED),
             found="a change that no new session has confirmed",
             wanted="a confirmed file",
-            cause="a run was interrupted after it wrote the file: within a minute "
-            "the node restores the earlier file",
-            fix="open a new session and confirm it",
         )
+
+
+def _waits(state: NodeState) -> bool:
+    """Whether a change of the training user's authorized_keys waits to be confirmed."""
+    account = state.ssh.account
+    path = f"{account.home}{_PATHS['authorized']}" if account is not None else ""
+    return any(each.path == path for each in state.limits.unsettled or ())
 
 
 @rule(
@@ -378,19 +381,20 @@ def unconfirmed(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
     several=True,
     step="ssh",
     under="ssh",
-    why="ssh asks for a confirmation that a launcher cannot give: 'Host key verification failed'.",
-    manual="Add the host keys of the node to /etc/ssh/ssh_known_hosts.",
+    stops="logins",
+    why="ssh asks for a confirmation that a launcher cannot give: 'Host key verification failed'",
+    manual="add the host keys of the node to /etc/ssh/ssh_known_hosts",
     repair="Writes marked lines in /etc/ssh/ssh_known_hosts.",
     alone="Compare the fingerprints of the host keys, then add the keys to ~/.ssh/known_hosts.",
 )
-def unknown_host_key(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def unknown_host_key(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """A node's host key is not in known_hosts here, by name or by address."""
-    yield from faults(among.name, unknown_keys(found, wanted, among))
+    yield from faults(nodes.name, unknown_keys(state, wanted, nodes))
 
 
-def unknown_keys(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Link]:
+def unknown_keys(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Link]:
     """Yield each peer whose host key is not known here."""
-    for peer, keys, known in _known(found, wanted, among):
+    for peer, keys, known in _known(state, wanted, nodes):
         unknown = [
             (how, key)
             for how, listed in known
@@ -408,7 +412,7 @@ def unknown_keys(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator
                 cause="ssh asks for a confirmation that a launcher cannot give: 'Host key "
                 "verification failed', or rank 0 waits for ever",
                 wants=_THEIR_KEYS,
-                **_lines_of(found.ssh, peer),
+                **_lines_of(state.ssh, peer),
             )
 
 
@@ -418,20 +422,21 @@ def unknown_keys(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator
     between=True,
     several=True,
     step="ssh",
-    why="ssh refuses the login: 'REMOTE HOST IDENTIFICATION HAS CHANGED'.",
-    manual="Find out why the key changed, then replace the old key.",
+    stops="logins",
+    why="ssh refuses the login: 'REMOTE HOST IDENTIFICATION HAS CHANGED'",
+    manual="find out why the key changed, then replace the old key",
     repair="Writes marked lines in /etc/ssh/ssh_known_hosts.",
     alone="Find out why the key changed. Run ssh-keygen -R NODE, then add the new key to "
     "~/.ssh/known_hosts.",
 )
-def host_key_changed(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def host_key_changed(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """Another host key is known here than the one that a node has."""
-    yield from faults(among.name, changed_keys(found, wanted, among))
+    yield from faults(nodes.name, changed_keys(state, wanted, nodes))
 
 
-def changed_keys(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Link]:
+def changed_keys(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Link]:
     """Yield each peer of which another host key is known here."""
-    for peer, keys, known in _known(found, wanted, among):
+    for peer, keys, known in _known(state, wanted, nodes):
         changed = [key for key in keys if any(_is_other(key, listed) for _, listed in known)]
         if not changed:
             continue
@@ -449,7 +454,7 @@ def changed_keys(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator
             cause="ssh refuses: 'REMOTE HOST IDENTIFICATION HAS CHANGED'; the node was "
             "reinstalled, or another node has its address",
             wants=_THEIR_KEYS,
-            **_lines_of(found.ssh, peer),
+            **_lines_of(state.ssh, peer),
         )
 
 
@@ -478,27 +483,27 @@ _Listed = list[tuple[str, tuple[str, ...]]]
 
 
 def _known(
-    found: NodeState, wanted: NodeWanted, among: Among
+    state: NodeState, wanted: NodeWanted, nodes: Nodes
 ) -> Iterator[tuple[Peer, tuple[str, ...], _Listed]]:
     """Yield each node that was asked and whose keys are not all known, with its real keys.
 
     It comes with the keys that are known by its name, and by its address.
     """
-    known = found.ssh.known_hosts
-    if known is None or not has_mesh(wanted, among):
+    known = state.ssh.known_hosts
+    if known is None or not has_mesh(wanted, nodes):
         return
     listed = known.keys
-    for peer, keys, name, address in of_run(_real_keys, found, among):
+    for peer, keys, name, address in of_run(_real_keys, state, nodes):
         if listed.get(name) == keys == listed.get(address):
             continue  # as a deploy writes them
         by = [("name", name), ("address", address)][: 1 if name == address else 2]
         yield peer, keys, [(how, listed.get(lookup, ())) for how, lookup in by]
 
 
-def _real_keys(among: Among) -> list[tuple[Peer, tuple[str, ...], str, str]]:
+def _real_keys(nodes: Nodes) -> list[tuple[Peer, tuple[str, ...], str, str]]:
     """Return each node whose keys were read, its keys, and what ssh looks up for it."""
     return [
         (peer, tuple(map(fingerprint, state.host_keys)), *lookups(peer))
-        for peer, state in asked(among)
+        for peer, state in asked(nodes)
         if state.host_keys and not state.left_out
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path
 from gpu_node.drift.host.rules_machine import same_machine
@@ -25,17 +25,18 @@ _Names = dict[str, list[str]]
     "warning",
     between=True,
     several=True,
-    why="With the key of one node a login as the other one works, too.",
-    manual="Move the key away on all but one of the nodes, and run the deploy.",
+    why="one image was put on both, or the key was copied: with the key of one node a login "
+    "as the other one works, too, and from= does not prevent it",
+    manual="move the key away on all but one of the nodes, and run the deploy",
 )
-def key_shared(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def key_shared(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """Two nodes have one private key, and not because they have one home."""
-    if not has_mesh(wanted, among):
+    if not has_mesh(wanted, nodes):
         return
-    itself = same_machine(found, among)
-    for key, having in _shared(_own_key(found.ssh), among, _by_own_key):
+    itself = same_machine(state, nodes)
+    for key, having in _shared(_own_key(state.ssh), nodes, _by_own_key):
         others = [name for name in having if name not in itself]
-        shared = {name: _is_one_file(found, name, among) for name in others}
+        shared = {name: _is_one_file(state, name, nodes) for name in others}
         if copies := [name for name in others if shared[name] is False]:
             yield _copied_key(key, copies)
         if unclear := [name for name in others if shared[name] is None]:
@@ -47,11 +48,8 @@ def _copied_key(key: str, others: list[str]) -> Fault:
         subject=Path(KEY),
         found=f"{key}, which {_have(others)}",
         wanted="a separate key for this node",
-        cause="one image was put on both, or the key was copied: with the key of one node a "
-        "login as the other one works, too, and from= does not prevent it",
         fix=f"on all but one of them move {KEY} and {KEY}.pub away, and converge: such a node then "
         "creates a separate key",
-        fixable=False,
     )
 
 
@@ -66,15 +64,14 @@ def _unclear_key(key: str, others: list[str]) -> Fault:
         "same: one shared home may have the key, but of two homes one has a copy",
         fix="compare `findmnt -T ~/.ssh` on the nodes: if the home is shared, keep the key, "
         "and mount the home by the same name everywhere; else move the copy away, and converge",
-        fixable=False,
     )
 
 
-def _is_one_file(found: NodeState, name: str, among: Among) -> bool | None:
-    theirs = state_of(name, found, among)
-    if found.ssh.account is None or theirs is None or theirs.account is None:
+def _is_one_file(state: NodeState, name: str, nodes: Nodes) -> bool | None:
+    theirs = state_of(name, state, nodes)
+    if state.ssh.account is None or theirs is None or theirs.account is None:
         return None
-    return are_shared(found.ssh.account.places, theirs.account.places)
+    return are_shared(state.ssh.account.places, theirs.account.places)
 
 
 def _own_key(state: SshState) -> Iterable[str]:
@@ -88,30 +85,26 @@ def _own_key(state: SshState) -> Iterable[str]:
     between=True,
     several=True,
     always=True,
-    why="ssh cannot distinguish the nodes, and one can pose as the other.",
-    manual="On all but one of them remove /etc/ssh/ssh_host_*, run ssh-keygen -A, and restart "
-    "sshd.",
+    why="one image was put on these machines: ssh cannot distinguish the nodes, and one can "
+    "pose as the other",
+    manual="on all but one of them: rm /etc/ssh/ssh_host_*, ssh-keygen -A, restart sshd; then "
+    "gpu-node host-key INVENTORY NODE shows the new key, --accept pins it, and converge",
     alone="Log in with keys, not with passwords.",
 )
-def host_key_shared(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def host_key_shared(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """Two nodes have one host key."""
-    itself = same_machine(found, among)
+    itself = same_machine(state, nodes)
     keys: dict[tuple[str, ...], list[str]] = {}
-    for key, others in _shared(_host_keys(found.ssh), among, _by_host_key):
+    for key, others in _shared(_host_keys(state.ssh), nodes, _by_host_key):
         if names := tuple(name for name in others if name not in itself):
             keys.setdefault(names, []).append(key)
     for names, shared in keys.items():
         more = f" and {len(shared) - 1} more" if shared[1:] else ""
-        having = [each.name for each in among.nodes if each.name in (*names, among.name)]
+        having = [peer.name for peer in nodes.peers if peer.name in (*names, nodes.name)]
         yield Fault(
             subject=Path("/etc/ssh"),
             found=f"{ranges(having)} have one host key: {shared[0]}{more}",
             wanted="separate host keys for each node",
-            cause="one image was put on these machines: "
-            "ssh cannot distinguish the nodes, and one can pose as the other",
-            fix="on all but one of them: rm /etc/ssh/ssh_host_*, ssh-keygen -A, restart sshd; then "
-            "gpu-node host-key INVENTORY NODE shows the new key, --accept pins it, and converge",
-            fixable=False,
         )
 
 
@@ -121,31 +114,31 @@ def _host_keys(state: SshState) -> Iterable[str]:
     return map(fingerprint, keys)
 
 
-def _by_own_key(among: Among) -> _Names:
-    return _having(among, _own_key)
+def _by_own_key(nodes: Nodes) -> _Names:
+    return _having(nodes, _own_key)
 
 
-def _by_host_key(among: Among) -> _Names:
-    return _having(among, _host_keys)
+def _by_host_key(nodes: Nodes) -> _Names:
+    return _having(nodes, _host_keys)
 
 
-def _having(among: Among, keys_of: Callable[[SshState], Iterable[str]]) -> _Names:
+def _having(nodes: Nodes, keys_of: Callable[[SshState], Iterable[str]]) -> _Names:
     """Return the names of the nodes that have each key."""
-    found: _Names = defaultdict(list)
-    for peer in among.nodes:
-        state = among.found.get(peer.name)
+    having: _Names = defaultdict(list)
+    for peer in nodes.peers:
+        state = nodes.states.get(peer.name)
         for key in set(keys_of(state.ssh)) if state is not None else ():
-            found[key].append(peer.name)
-    return found
+            having[key].append(peer.name)
+    return having
 
 
 def _shared(
-    keys: Iterable[str], among: Among, having: Callable[[Among], _Names]
+    keys: Iterable[str], nodes: Nodes, having: Callable[[Nodes], _Names]
 ) -> Iterator[tuple[str, list[str]]]:
     """Yield each key of this node that others have, too, with their names."""
     for key in keys:
-        names = among.once(having).get(key, ())
-        if others := [name for name in names if name != among.name]:
+        names = nodes.once(having).get(key, ())
+        if others := [name for name in names if name != nodes.name]:
             yield key, others
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path
-from gpu_node.drift.ssh.mesh import has_mesh, hosts_wanted
+from gpu_node.drift.ssh.mesh import ALONE_BY_ADDRESS, has_mesh, hosts_wanted
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.ssh.mesh import HOSTS
 from gpu_node.facts.ssh.state import HostsLine, Managed
@@ -19,39 +19,33 @@ from gpu_node.inventories.schema import NodeWanted
     "warning",
     between=True,
     several=True,
-    why="cloud-init replaces /etc/hosts at each boot: the names of the nodes do not resolve"
-    " after the next one.",
-    manual="Set manage_etc_hosts: false in the configuration of cloud-init.",
-    alone="Put `Host NAME` and `HostName ADDRESS` into ~/.ssh/config, and use an address as "
-    "MASTER_ADDR.",
+    why="cloud-init writes the file from its template at each boot: the names of the nodes "
+    "do not resolve after the next one",
+    manual="set manage_etc_hosts: false there, or put our block of the file into cloud-init's "
+    "template, /etc/cloud/templates/hosts.*.tmpl",
+    alone=ALONE_BY_ADDRESS,
 )
-def hosts_rewritten(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def hosts_rewritten(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """cloud-init writes /etc/hosts at each boot, in a way that takes the nodes' names away."""
-    hosts = found.ssh.hosts
-    if hosts is None or hosts.managed is None or not has_mesh(wanted, among):
+    hosts = state.ssh.hosts
+    if hosts is None or hosts.managed is None or not has_mesh(wanted, nodes):
         return
     managed = hosts.managed
     place = f"manage_etc_hosts: {managed.value} in {managed.path} line {managed.line}"
-    if managed.is_rewritten and hosts_wanted(found, among):
+    if managed.is_rewritten and hosts_wanted(state, nodes):
         yield Fault(
             subject=Path(HOSTS),
             found=place,
             wanted="a file that keeps the lines of the nodes",
-            cause="cloud-init writes the file from its template at each boot: the names of the "
-            "nodes do not resolve after the next one",
-            fix="set manage_etc_hosts: false there, or put our block of the file into cloud-init's "
-            "template, /etc/cloud/templates/hosts.*.tmpl",
-            fixable=False,
         )
-    elif _adds_loopback(managed) and any(_is_loopback(line, among.name) for line in hosts.lines):
+    elif _adds_loopback(managed) and any(_is_loopback(line, nodes.name) for line in hosts.lines):
         yield Fault(
             subject=Path(HOSTS),
             found=place,
-            wanted=f"a file in which {among.name} is not loopback",
-            cause=f"cloud-init writes a line 127.0.1.1 for {among.name} at each boot, also "
+            wanted=f"a file in which {nodes.name} is not loopback",
+            cause=f"cloud-init writes a line 127.0.1.1 for {nodes.name} at each boot, also "
             "where it was removed",
             fix="set manage_etc_hosts: false there",
-            fixable=False,
         )
 
 

@@ -6,13 +6,14 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, on_node, on_peer, on_subject, rule
 from gpu_node.drift.engine.subject import Path, Subject
 from gpu_node.drift.env.rules import user_missing
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.ssh.links import Link, faults
 from gpu_node.drift.ssh.mesh import (
+    ALONE_BY_ADDRESS,
     Lines,
     asked,
     comes_from,
@@ -69,27 +70,27 @@ _PUNISHED = (
     several=True,
     step="ssh",
     under="ssh",
-    why="Launchers and torch's rendezvous use names: with one that resolves to loopback, a "
-    "node listens where others cannot connect.",
-    manual="Add a line with the address and the name of the node to /etc/hosts.",
+    stops="several",
+    why="launchers and torch's rendezvous use names: with one that resolves to loopback, a "
+    "node listens where others cannot connect",
+    manual="add a line with the address and the name of the node to /etc/hosts",
     repair="Writes marked lines in /etc/hosts, and comments out the line 127.0.1.1 of Debian's"
     " installer.",
-    alone="Put `Host NAME` and `HostName ADDRESS` into ~/.ssh/config, and use an address as "
-    "MASTER_ADDR.",
+    alone=ALONE_BY_ADDRESS,
 )
-def name_unresolved(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def name_unresolved(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """A node's name does not resolve here, or means something else than its address."""
-    yield from faults(among.name, unresolved(found, wanted, among))
+    yield from faults(nodes.name, unresolved(state, wanted, nodes))
 
 
-def unresolved(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Link]:
+def unresolved(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Link]:
     """Yield each node whose name means something else than its address here."""
-    names, hosts = found.ssh.names, found.ssh.hosts
-    if names is None or hosts is None or not has_mesh(wanted, among):
+    names, hosts = state.ssh.names, state.ssh.hosts
+    if names is None or hosts is None or not has_mesh(wanted, nodes):
         return
-    for peer in unresolved_peers(names, found, among):
+    for peer in unresolved_peers(names, state, nodes):
         expected = meant(peer, names) or ()
-        installers = installers_line(peer.name, hosts.lines) if peer.name == among.name else None
+        installers = installers_line(peer.name, hosts.lines) if peer.name == nodes.name else None
         has_line = hosts.block.of(peer.name) == hosts_lines(peer, names)
         resolved = ", ".join(names.names[peer.name])
         other = None if installers else _in_the_way(peer, expected, hosts.lines, has_line)
@@ -140,12 +141,12 @@ def _in_the_way(
     Of two other addresses the resolver may prefer either, whichever line is first: it sorts them by
     the networks of this node. That shows only beside our own line.
     """
-    for each in lines:
-        address, *names = each.text.split("#")[0].split()
+    for line in lines:
+        address, *names = line.text.split("#")[0].split()
         if peer.name not in names or address in expected:
             continue
         if is_loopback(address) or has_line:
-            return each
+            return line
     return None
 
 
@@ -155,44 +156,45 @@ def _in_the_way(
     between=True,
     step="ssh",
     under="ssh",
-    why="A node that was removed can still log in, or is still trusted.",
-    manual="Update the lines between the gpu-node markers in the file.",
+    why="a node that was removed can still log in, or is still trusted, and a renamed one "
+    "keeps its old name",
+    manual="update the lines between the gpu-node markers in the file",
     repair="Rewrites the marked lines in authorized_keys, ssh_known_hosts and /etc/hosts.",
 )
-def block_outdated(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def block_outdated(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """Our lines in a file are not those of the nodes that the inventory names."""
     if wanted.ssh is None or wanted.ssh.mesh is not True:
         return
-    ssh = found.ssh
-    if among.nodes and not has_others(among):
+    ssh = state.ssh
+    if nodes.peers and not has_others(nodes):
         # The last node needs no lines: those of the nodes that were taken out go, and its own.
-        among = replace(among, nodes=(), made={})
+        nodes = replace(nodes, peers=(), made={})
     if reads_home(ssh):
-        yield from _outdated(AUTHORIZED, ssh.authorized, {}, among)
+        yield from _outdated(AUTHORIZED, ssh.authorized, {}, nodes)
     if ssh.known_hosts is not None:
         # What is not known here yet is a finding of another rule.
         unverified = {
             each.peer
             for check in (unknown_keys, changed_keys)
-            for each in check(found, wanted, among)
+            for each in check(state, wanted, nodes)
         }
-        known = _less(known_wanted(found, among), unverified)
-        yield from _outdated(KNOWN_HOSTS, ssh.known_hosts.block, known, among)
+        known = _less(known_wanted(state, nodes), unverified)
+        yield from _outdated(KNOWN_HOSTS, ssh.known_hosts.block, known, nodes)
     if ssh.hosts is not None:
-        healed = {each.peer for each in unresolved(found, wanted, among) if each.fixable}
-        hosts = _less(hosts_wanted(found, among), healed)
-        yield from _outdated(HOSTS, ssh.hosts.block, hosts, among)
+        healed = {each.peer for each in unresolved(state, wanted, nodes) if each.fixable}
+        hosts = _less(hosts_wanted(state, nodes), healed)
+        yield from _outdated(HOSTS, ssh.hosts.block, hosts, nodes)
 
 
 def _less(lines: Lines, nodes: Collection[str]) -> Lines:
     return {name: each for name, each in lines.items() if name not in nodes} if nodes else lines
 
 
-def _outdated(path: str, block: Block | None, lines: Lines, among: Among) -> Iterator[Fault]:
+def _outdated(path: str, block: Block | None, lines: Lines, nodes: Nodes) -> Iterator[Fault]:
     # A node that we never wrote to has nothing outdated: others' lines say what is known there.
     if block is None or (block.is_whole and not block.lines):
         return
-    gone = left_over(block, among)
+    gone = left_over(block, nodes)
     other = [node for node, text in lines.items() if block.by_node.get(node) != text]
     if block.is_whole and not gone and not other:
         return
@@ -201,8 +203,6 @@ def _outdated(path: str, block: Block | None, lines: Lines, among: Among) -> Ite
         subject=Path(path),
         found=outdated if block.is_whole else "gpu-node's block, without its last line",
         wanted="the nodes of the inventory, as they are",
-        cause="a node that was removed can still log in, or is still trusted, and "
-        "a renamed one keeps its old name",
         fix="rewrite gpu-node's block" if block.is_whole else "remove the rest of gpu-node's block",
         fixable=block.is_whole,
         severity=None if block.is_whole else "error",
@@ -239,38 +239,37 @@ _WHY_NO_LOGIN = (
     step="ssh",
     because_of=_WHY_NO_LOGIN,
     under="ssh",
-    why="Launchers start their ranks over ssh: this one does not start, and the others wait"
-    " for it.",
-    manual="Run ssh -v NODE true as the training user, and repair what it reports.",
+    stops="logins",
+    why="launchers start their ranks over ssh: this one does not start, and the others wait for it",
+    manual="run ssh -v NODE true as the training user, and repair what it reports",
     repair="Repairs keys, authorized_keys, host keys, names and ports on both nodes.",
 )
-def no_login(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def no_login(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """This node cannot log in to another, or to itself, without a password."""
-    if found.ssh.logins is None or not has_mesh(wanted, among):
+    if state.ssh.logins is None or not has_mesh(wanted, nodes):
         return
     failed: dict[str, list[Login]] = {}
-    for each in found.ssh.logins:
-        if each.code != 0:
-            failed.setdefault(each.node, []).append(each)
+    for login in state.ssh.logins:
+        if login.code != 0:
+            failed.setdefault(login.node, []).append(login)
     if failed:
-        heals = _Repairs(found, wanted, among)
-        links = (_refused(peer, failed.get(peer.name), heals) for peer in among.nodes)
-        yield from faults(among.name, (each for each in links if each is not None))
+        heals = _Repairs(state, wanted, nodes)
+        links = (_refused(peer, failed.get(peer.name), heals) for peer in nodes.peers)
+        yield from faults(nodes.name, (link for link in links if link is not None))
 
 
 def _refused(peer: Peer, failed: list[Login] | None, repairs: _Repairs) -> Link | None:
     """Return what is wrong with the logins to a peer that failed; None where none did."""
-    found, among = repairs.found, repairs.among
     if not failed:
         return None
-    state = state_of(peer.name, found, among)
+    state = state_of(peer.name, repairs.state, repairs.nodes)
     if state is not None and state.left_out:
         return None  # the inventory keeps that node out of the mesh
     # As another user no repair of the mesh lets it in.
-    users, of_all = _users(peer, found, state) if state is not None else ("", "")
+    users, of_all = _users(peer, repairs.state, state) if state is not None else ("", "")
     heals = state is not None and not users and repairs.help(peer)
     punished = any(each.is_punished for each in failed)
-    own = "; ".join(f"by {each.how}: {_words(each)}" for each in failed)
+    own = "; ".join(f"by {each.how}: {_outcome(each)}" for each in failed)
     kind, fix, fixes = (of_all, users, of_all) if users else _next_step(peer, failed, repairs)
     if heals:
         kind, fix, fixes = "", CONVERGE, CONVERGE_ALL
@@ -294,35 +293,35 @@ _WORD = re.compile(r"[\w.-]+|[^\w.-]+")
 def _without_name(words: str, peer: Peer) -> str:
     """Return ssh's words with NODE in place of a node: those about others are then the same."""
     parts = _WORD.findall(words.replace(peer.address, "NODE"))
-    return "".join("NODE" if each == peer.name else each for each in parts)
+    return "".join("NODE" if part == peer.name else part for part in parts)
 
 
 class _Repairs:
     """What stands between a node and its peers, and is repaired by a run with both of them."""
 
-    def __init__(self, found: NodeState, wanted: NodeWanted, among: Among) -> None:
-        self.found, self.wanted, self.among = found, wanted, among
-        own = (*permissions(found, wanted, among), *key_missing(found, wanted, among))
+    def __init__(self, state: NodeState, wanted: NodeWanted, nodes: Nodes) -> None:
+        self.state, self.wanted, self.nodes = state, wanted, nodes
+        own = (*permissions(state, wanted, nodes), *key_missing(state, wanted, nodes))
         self._here = any(each.fixable for each in own)
         self._peers = {
             each.peer
             for check in (unknown_keys, changed_keys, unresolved, wrong_ports)
-            for each in check(found, wanted, among)
+            for each in check(state, wanted, nodes)
             if each.fixable
         }
-        self._itself = among.itself
-        around = among.found
-        if around.get(among.name) is not found:
-            around = {**around, among.name: found}
-        self._around = around
+        self._itself = nodes.itself
+        states = nodes.states
+        if states.get(nodes.name) is not state:
+            states = {**states, nodes.name: state}
+        self._states = states
 
     def help(self, peer: Peer) -> bool:
         """Whether one of them is between the node and that peer."""
         if self._here or peer.name in self._peers:
             return True
-        there = self._around.get(peer.name, self.found)
-        other = Among(peer.name, self.among.nodes, self._around)
-        if any(each.fixable for each in permissions(there, self.wanted, other)):
+        there = self._states.get(peer.name, self.state)
+        other = Nodes(peer.name, self.nodes.peers, self._states)
+        if any(permission.fixable for permission in permissions(there, self.wanted, other)):
             return True
         let_in = refusal(self._itself, there, other) if self._itself is not None else None
         return let_in is not None and let_in.fixable
@@ -333,47 +332,41 @@ class _Repairs:
     "info",
     between=True,
     several=True,
-    why="A login that is not tried may fail unnoticed. With more than "
-    f"{FULL_MESH} nodes, each node tries the nodes at distance 1, 2, 4, ... in the inventory, and "
-    "the first node tries all. Keys, known hosts, names and addresses are compared for all pairs.",
-    manual="Run gpu-node drift INVENTORY --mesh all, which tries every login; or one: ssh -o "
-    "BatchMode=yes NAME true on one node, with the name of the other.",
+    why="each node tries the next nodes of the inventory at distance 1, 2, 4, ..., and one tries "
+    f"all: with more than {FULL_MESH} nodes every pair would be too many logins; keys, known "
+    "hosts, names and addresses are compared for all pairs",
+    manual="to try every login: gpu-node drift INVENTORY --mesh all",
 )
-def logins_partial(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def logins_partial(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """In a large cluster, not every login between two nodes is tried."""
-    count = len(among.nodes)
-    if count <= FULL_MESH or not has_mesh(wanted, among) or not found.ssh.logins:
+    count = len(nodes.peers)
+    if count <= FULL_MESH or not has_mesh(wanted, nodes) or not state.ssh.logins:
         return
-    first, tried, is_every = of_run(_tried, found, among)
-    if first != among.name or is_every:
+    first, tried, is_every = of_run(_tried, state, nodes)
+    if first != nodes.name or is_every:
         return  # once a report
     yield Fault(
         subject="logins",
         found=f"{tried} of {count * count} logins between nodes tried",
         wanted="every login tried",
-        cause=f"each node tries the next nodes of the inventory at distance 1, 2, 4, ..., and "
-        f"{among.nodes[0].name} tries all: with more than {FULL_MESH} nodes every pair would be "
-        "too many logins; keys, known hosts, names and addresses are compared for all pairs",
-        fix="to try every login: gpu-node drift INVENTORY --mesh all",
-        fixable=False,
     )
 
 
-def _tried(among: Among) -> tuple[str, int, bool]:
+def _tried(nodes: Nodes) -> tuple[str, int, bool]:
     """Return the first node that tried logins, how many all nodes tried, and if all were asked for.
 
     Then not only one node tried all: results that are missing are the findings of their nodes.
     """
-    logins = {peer.name: state.logins for peer, state in asked(among) if state.logins}
+    logins = {peer.name: state.logins for peer, state in asked(nodes) if state.logins}
     places = {
-        name: {each.node for each in tried or ()} & among.once(names_of)
+        name: {each.node for each in tried or ()} & nodes.once(names_of)
         for name, tried in logins.items()
     }
-    counts = [len(each) for each in places.values()]
-    return next(iter(logins), ""), sum(counts), counts.count(len(among.nodes)) > 1
+    counts = [len(place) for place in places.values()]
+    return next(iter(logins), ""), sum(counts), counts.count(len(nodes.peers)) > 1
 
 
-def _words(login: Login) -> str:
+def _outcome(login: Login) -> str:
     if login.is_punished:
         rest = "; by address: not tried" if login.how == "name" else ""
         return f"{login.output}{rest}"
@@ -393,8 +386,7 @@ def _next_step(peer: Peer, failed: list[Login], repairs: _Repairs) -> tuple[str,
 
     The last text is about several peers.
     """
-    found, among = repairs.found, repairs.among
-    there = state_of(peer.name, found, among)
+    there = state_of(peer.name, repairs.state, repairs.nodes)
     if there is None:
         fix = f"{peer.name} was not part of this run, or gave no answer: run again with it"
         fixes = "they were not part of this run, or gave no answer: run again with them"
@@ -408,30 +400,30 @@ def _next_step(peer: Peer, failed: list[Login], repairs: _Repairs) -> tuple[str,
     leads = ""
     if any("bad configuration option" in each.output for each in failed):
         leads = "correct that ssh configuration: no login works until then"
-    elif leads := detour(found.ssh, peer):
+    elif leads := detour(repairs.state.ssh, peer):
         leads = f"look at {leads}"
     elif [each.how for each in failed] == ["address"]:
-        leads = set_by(found.ssh, _LEADING)
+        leads = set_by(repairs.state.ssh, _LEADING)
         leads = leads and f"look at {leads}: a login by address may reach another host"
     if leads:
         return leads, f"on this node, {leads}", f"on this node, {leads}"
     user = there.account.user if there.account is not None else "USER"
-    itself = among.itself
-    addresses = comes_from(itself, found.ssh) if itself is not None else ()
+    itself = repairs.nodes.itself
+    addresses = comes_from(itself, repairs.state.ssh) if itself is not None else ()
     address = next(iter(addresses), "ADDRESS")
     look = (
-        f"sshd -T -C user={user},host={among.name},addr={address} | grep -iE "
+        f"sshd -T -C user={user},host={repairs.nodes.name},addr={address} | grep -iE "
         "'permitrootlogin|pubkey|allow|deny|authorizedkeys', and what its sshd logs about the login"
     )
     return f"sshd {user}", f"on {peer.name}: {look}", f"on each of them: {look}"
 
 
-def _users(peer: Peer, found: NodeState, there: SshState) -> tuple[str, str]:
+def _users(peer: Peer, state: NodeState, there: SshState) -> tuple[str, str]:
     """Name the users of two nodes where ssh logs in as one and the mesh is that of the other.
 
     The last text is about several peers; both are empty where the users are the same.
     """
-    parsed, own = client(found.ssh, peer), found.ssh.account
+    parsed, own = client(state.ssh, peer), state.ssh.account
     user = parsed.user if parsed is not None else own.user if own is not None else None
     if user is None or there.account is None or user == there.account.user:
         return "", ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.ssh.links import Link, faults
 from gpu_node.drift.ssh.mesh import has_mesh
@@ -23,26 +23,27 @@ from gpu_node.inventories.schema import NodeWanted
     several=True,
     step="ssh",
     under="ssh",
-    why="Launchers run `ssh NAME` without a port: the login fails, or reaches another sshd.",
-    manual="Put `Host NAME` and `Port PORT` above the first Host line of /etc/ssh/ssh_config: the "
-    "first value counts.",
+    stops="logins",
+    why="launchers run `ssh NAME` without a port: the login fails, or reaches another sshd",
+    manual="put `Host NAME` and `Port PORT` above the first Host line of /etc/ssh/ssh_config: "
+    "the first value counts",
     repair=f"Writes the ports of all nodes to {PORTS}, if ssh_config includes it and sets no other "
     "port.",
     alone="Put `Host NAME` and `Port PORT` into ~/.ssh/config.",
 )
-def port_unset(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def port_unset(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """On this node `ssh NAME` connects to another port than the inventory gives for NAME."""
-    yield from faults(among.name, wrong_ports(found, wanted, among))
+    yield from faults(nodes.name, wrong_ports(state, wanted, nodes))
 
 
-def wrong_ports(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Link]:
+def wrong_ports(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Link]:
     """Yield each peer that `ssh NAME` looks for on another port than its own."""
-    if not has_mesh(wanted, among) or found.ssh.client is None:
+    if not has_mesh(wanted, nodes) or state.ssh.client is None:
         return
-    theirs = [each for each in _lines(found.ssh) if each.path != PORTS]
-    fixable = not theirs and is_included(found.ssh)
-    for peer in among.nodes:
-        parsed = client(found.ssh, peer)
+    theirs = [line for line in _lines(state.ssh) if line.path != PORTS]
+    fixable = not theirs and is_included(state.ssh)
+    for peer in nodes.peers:
+        parsed = client(state.ssh, peer)
         if parsed is None or parsed.proxy or parsed.port == peer.port:
             continue
         yield Link(
@@ -51,10 +52,10 @@ def wrong_ports(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[
             wanted=f"port {peer.port}",
             cause="launchers run ssh with the node's name alone: the login fails, or another sshd "
             "answers",
-            fix=_fix(found.ssh, peer, bool(theirs), fixable),
+            fix=_fix(state.ssh, peer, bool(theirs), fixable),
             fixable=fixable,
             wants="the ports of the inventory",
-            fixes=_fixes(found.ssh, bool(theirs), fixable),
+            fixes=_fixes(state.ssh, bool(theirs), fixable),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.drift.ssh.sudo import ssh_user
 from gpu_node.facts.ask.sudo import why_refused
 from gpu_node.facts.node import NodeState
@@ -16,20 +17,20 @@ from gpu_node.inventories.schema import NodeWanted
     "error",
     whole=True,
     always=True,
-    why="Facts that only root can read are unknown, and no repair is possible.",
-    manual="Allow the SSH user to run sudo without a password and without a terminal.",
+    why="facts that only root can read are unknown, and no repair is possible",
+    manual="allow the SSH user to run sudo without a password and without a terminal",
     alone="Repair the problems that need no root.",
+    explains_unread=(RootOnly,),
 )
-def sudo_refused(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def sudo_refused(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The inventory says that the SSH user may use sudo, and the node's sudo refuses."""
-    if found.ssh.sudo_refusal is None:
+    if state.ssh.sudo_refusal is None:
         return
-    refused = why_refused(found.ssh.sudo_refusal, ssh_user(found))
+    refused = why_refused(state.ssh.sudo_refusal, ssh_user(state))
     yield Fault(
         subject="sudo",
         found=refused.words,
         wanted="sudo -n without a password and without a terminal",
         cause=f"{refused.reason}: what only root can read is unknown, and no repair can be made",
         fix=refused.fix,
-        fixable=False,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.facts.ask.via import FILES, SLURM
 from gpu_node.facts.node import NodeState
@@ -38,7 +38,6 @@ def _untried(via: str) -> Fault:
         wanted=wanted,
         cause=cause,
         fix="on each node, for each other one: ssh -o BatchMode=yes NODE true",
-        fixable=False,
     )
 
 
@@ -48,21 +47,21 @@ def _untried(via: str) -> Fault:
     between=True,
     several=True,
     always=True,
-    why="deepspeed, pdsh and mpirun log in from one node to the others: a login that asks for "
-    "something, or fails, stops the job at its start.",
-    manual="Set ssh: {mesh: true} in the inventory, or mesh: false if the launcher needs no logins "
-    "(torchrun on each node, Slurm).",
+    why="deepspeed, pdsh and mpirun log in from one node to the others: a login that asks "
+    "for something, or fails, stops the job at its start",
+    manual="set ssh: {mesh: true} in the inventory: reports try the logins, and a run as root "
+    "repairs them; or mesh: false if the launcher needs none",
 )
-def logins_untried(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def logins_untried(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """The report does not try logins between the nodes."""
     mesh = wanted.ssh.mesh if wanted.ssh is not None else None
-    if mesh is False or (mesh and found.ssh.logins != ()) or not among.others:
+    if mesh is False or (mesh and state.ssh.logins != ()) or not nodes.others:
         return
-    asked = [peer.name for peer in among.nodes if peer.name in among.found]
-    if asked and asked[0] != among.name:
+    asked = [peer.name for peer in nodes.peers if peer.name in nodes.states]
+    if asked and asked[0] != nodes.name:
         return  # once a report
     if mesh:
-        yield _untried(among.via)
+        yield _untried(nodes.via)
         return
     yield Fault(
         subject="logins",
@@ -70,7 +69,4 @@ def logins_untried(found: NodeState, wanted: NodeWanted, among: Among) -> Iterat
         wanted="ssh: {mesh: true}, or false, in the inventory",
         cause="each pair of nodes is a login, which sshd logs, and counts where it fails: the "
         "report tries them where the inventory says so",
-        fix="set ssh.mesh in the inventory: with true, the report tries logins between the nodes, "
-        "and gpu-node deploy repairs them",
-        fixable=False,
     )

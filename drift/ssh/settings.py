@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.facts.probe.peers import SSH_PORT, Peer
 from gpu_node.facts.probe.redaction import redacted
 from gpu_node.facts.ssh.mesh import KNOWN_HOSTS
@@ -68,9 +68,9 @@ def has_key(ssh: SshState, files: Iterable[str], public: str) -> bool | None:
     return False if all(file in keys for file in files) else None
 
 
-def lets_in_already(there: SshState, among: Among) -> bool:
+def lets_in_already(there: SshState, nodes: Nodes) -> bool:
     """Whether a node has just logged in to this one, in each way that was tried."""
-    tried = [each for each in there.logins or () if each.node == among.name]
+    tried = [login for login in there.logins or () if login.node == nodes.name]
     return bool(tried) and not any(each.code for each in tried)
 
 
@@ -103,7 +103,7 @@ def detour(ssh: SshState, peer: Peer) -> str:
         return f"{set_by(ssh, ('hostname',)) or f'HostName {parsed.hostname}'}: {straight}"
     if not parsed.offers_keys:
         return f"{set_by(ssh, OFFERS[1:]) or 'its settings'}: ssh offers no key"
-    if parsed.identities and not any(each.endswith(_KEY) for each in parsed.identities):
+    if parsed.identities and not any(identity.endswith(_KEY) for identity in parsed.identities):
         offered = ", ".join(parsed.identities)
         return f"{set_by(ssh, OFFERS[:1]) or 'IdentityFile'}: ssh offers {offered} and not ~{_KEY}"
     return ""
@@ -112,7 +112,7 @@ def detour(ssh: SshState, peer: Peer) -> str:
 def is_included(ssh: SshState) -> bool:
     """Whether ssh reads the folder with other packages' settings."""
     lines = lines_about(ssh.client, ("include",)) if ssh.client is not None else ()
-    return any(each.path == SSH_CONFIG and DROP_IN_FOLDER in each.text for each in lines)
+    return any(line.path == SSH_CONFIG and DROP_IN_FOLDER in line.text for line in lines)
 
 
 def ports(nodes: Iterable[Peer]) -> str:
@@ -134,4 +134,4 @@ def ports(nodes: Iterable[Peer]) -> str:
 def set_by(ssh: SshState, keywords: Iterable[str]) -> str:
     """Name the lines of ssh's files that set a keyword: `ProxyCommand in FILE line 2`."""
     lines = lines_about(ssh.client, keywords) if ssh.client is not None else ()
-    return ", ".join(f"{_SHOWN[each.keyword]} in {each.path} line {each.line}" for each in lines)
+    return ", ".join(f"{_SHOWN[line.keyword]} in {line.path} line {line.line}" for line in lines)

@@ -12,7 +12,7 @@ def logins(node: NodeState) -> str | None:
     """How many logins to the nodes, by name and by address, work of those that were tried."""
     if node.ssh.logins is None:
         return None
-    worked = sum(1 for each in node.ssh.logins if each.code == 0)
+    worked = sum(1 for login in node.ssh.logins if login.code == 0)
     untried = f", {node.ssh.untried} nodes not tried" if node.ssh.untried else ""
     is_unread = any(each.section == "ssh.logins" for each in node.unreadable)
     unknown = ", others unknown" if is_unread else ""

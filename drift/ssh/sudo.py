@@ -11,11 +11,11 @@ from gpu_node.facts.node import ROOT_SECTIONS, NodeState, UnreadSection
 _CLOSED = re.compile(r"only root|root alone|is closed\b|Permission denied")
 
 
-def advice_on(unread: UnreadSection, found: NodeState) -> tuple[str, str] | None:
+def advice_on(unread: UnreadSection, state: NodeState) -> tuple[str, str] | None:
     """Return cause and fix where a section needs another user than the SSH user; else None."""
-    user = found.limits.user
+    user = state.limits.user
     if unread.section.startswith("nccl.environment:") and unread.reason.endswith(" is closed"):
-        name = ssh_user(found) or "the SSH user"
+        name = ssh_user(state) or "the SSH user"
         return f"{name} cannot enter it", (
             f"name an environment that {name} and the training user can enter, or open its folders "
             "to them"
@@ -23,14 +23,14 @@ def advice_on(unread: UnreadSection, found: NodeState) -> tuple[str, str] | None
     if unread.section not in ROOT_SECTIONS or (user is not None and user.uid == 0):
         return None
     if is_refusal(unread.reason):
-        refused = why_refused(unread.reason, ssh_user(found))
+        refused = why_refused(unread.reason, ssh_user(state))
         return refused.reason, refused.fix
     if not _CLOSED.search(unread.reason):
         return None
-    cause = f"the report asks as {ssh_user(found) or 'the SSH user'}, who is not root"
-    if found.ssh.sudo_refusal is not None:
+    cause = f"the report asks as {ssh_user(state) or 'the SSH user'}, who is not root"
+    if state.ssh.sudo_refusal is not None:
         return f"{cause}, and sudo refuses", "let sudo run, see ssh.sudo-refused"
-    return cause, becoming_root(ssh_user(found))
+    return cause, becoming_root(ssh_user(state))
 
 
 def becoming_root(user: str) -> str:
@@ -39,6 +39,6 @@ def becoming_root(user: str) -> str:
     return f"{allow}, {line_for(user)}; {AS_ROOT} (ssh: {{user: root}})"
 
 
-def ssh_user(found: NodeState) -> str:
+def ssh_user(state: NodeState) -> str:
     """Return the name of the SSH user; empty where it could not be read."""
-    return found.limits.user.name if found.limits.user else ""
+    return state.limits.user.name if state.limits.user else ""

@@ -1,1 +1,5 @@
 """Build tools and Python packages: what is wrong, and what the rules compute with."""
+
+from gpu_node.drift.engine.areas import Hooks
+
+HOOKS = Hooks(key="toolchain.packages")

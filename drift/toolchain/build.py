@@ -25,9 +25,9 @@ _ALIKE = (
 _OLD_11_4, _ITS_LIMIT = "11.4.48", "11.0"
 
 
-def of_torch(found: NodeState) -> Iterator[tuple[str, Environment, Torch, str]]:
+def of_torch(state: NodeState) -> Iterator[tuple[str, Environment, Torch, str]]:
     """Yield the environments whose torch has a CUDA, with that torch and that CUDA."""
-    for prefix, environment in environments(found.nccl):
+    for prefix, environment in environments(state.nccl):
         torch = environment.torch
         if torch is not None and torch.cuda is not None:
             yield prefix, environment, torch, ".".join(torch.cuda.split(".")[:2])
@@ -111,18 +111,18 @@ def is_in_path(build: Build, folder: str) -> bool:
 def newer_toolset(build: Build, wanted: Range) -> str | None:
     """Return a toolset's folder with a GCC that is accepted and not enabled in PATH."""
     for path in reversed(build.there):
-        found = re.fullmatch(r"(/opt/rh/[a-z-]*toolset-(\d+))/root/usr/bin/g\+\+", path)
-        if found and not too_old(found[2], wanted) and not too_new(found[2], wanted):
-            return found[1]
+        match = re.fullmatch(r"(/opt/rh/[a-z-]*toolset-(\d+))/root/usr/bin/g\+\+", path)
+        if match and not too_old(match[2], wanted) and not too_new(match[2], wanted):
+            return match[1]
     return None
 
 
 def other_compiler(build: Build, wanted: Range) -> str | None:
     """Return the number of an accepted g++-NUMBER of the system."""
     for path in reversed(build.there):
-        found = re.fullmatch(r"/usr/bin/g\+\+-(\d+)", path)
-        if found and not too_old(found[1], wanted) and not too_new(found[1], wanted):
-            return found[1]
+        match = re.fullmatch(r"/usr/bin/g\+\+-(\d+)", path)
+        if match and not too_old(match[1], wanted) and not too_new(match[1], wanted):
+            return match[1]
     return None
 
 

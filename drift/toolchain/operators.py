@@ -53,8 +53,8 @@ def named(operators: Iterable[Operator]) -> str:
 
 def built_for(operators: Iterable[Operator | Built]) -> str:
     """Return the architectures of operators for a report."""
-    found = {each for one in operators for each in one.architectures or ()}
-    return ", ".join(sorted(found, key=lambda each: (len(each), each)))
+    architectures = {architecture for one in operators for architecture in one.architectures or ()}
+    return ", ".join(sorted(architectures, key=lambda each: (len(each), each)))
 
 
 def lacking(here: Iterable[str], there: Iterable[str]) -> list[str]:
@@ -92,7 +92,7 @@ def is_of_other_cpu(built: Built, flags: Iterable[str]) -> bool:
 
 def by_folder(built: Iterable[Built]) -> Mapping[str, list[Built]]:
     """Return what torch has built, by the folder above: that of one Python and one CUDA."""
-    found: dict[str, list[Built]] = {}
+    folders: dict[str, list[Built]] = {}
     for each in built:
-        found.setdefault(posixpath.dirname(each.folder), []).append(each)
-    return found
+        folders.setdefault(posixpath.dirname(each.folder), []).append(each)
+    return folders

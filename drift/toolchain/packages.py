@@ -30,14 +30,14 @@ def pins(wanted: NodeWanted) -> Mapping[str, str]:
     return (wanted.toolchain.packages if wanted.toolchain else None) or {}
 
 
-def is_pinned_version(found: str | None, pin: str) -> bool:
+def is_pinned_version(installed: str | None, pin: str) -> bool:
     """Whether a version is the pinned one; 2.1.2+cu121 is 2.1.2 where the pin names no build."""
-    if found is None:
+    if installed is None:
         return False
     try:
-        version, wanted = Version(found), Version(pin)
+        version, wanted = Version(installed), Version(pin)
     except InvalidVersion:
-        return found == pin
+        return installed == pin
     return version == wanted or (wanted.local is None and Version(version.public) == wanted)
 
 
@@ -53,8 +53,8 @@ def unmet(environment: Environment, wanted: Mapping[str, str]) -> dict[str, str]
 def is_unmet(node: NodeState, wanted: NodeWanted, name: str) -> bool:
     """Whether an environment of a node does not have the pin of a package."""
     pin = {each: version for each, version in pins(wanted).items() if each == name}
-    found = node.nccl.environments.items()
-    named = [each for prefix, each in found if prefix not in node.nccl.discovered]
+    environments = node.nccl.environments.items()
+    named = [each for prefix, each in environments if prefix not in node.nccl.discovered]
     return any(unmet(each, pin) for each in named if each is not None)
 
 
@@ -96,16 +96,16 @@ def compared(nodes: Sequence[NodeState], prefixes: Iterable[str]) -> list[Compar
     one node does not need is for the others.
     """
     held = {
-        prefix: [found for node in nodes if (found := _names(node, prefix))]
+        prefix: [names for node in nodes if (names := _names(node, prefix))]
         for prefix in ("", *prefixes)
     }
     holders = {prefix: Counter(chain.from_iterable(each)) for prefix, each in held.items()}
     common = {prefix: _common(holders[prefix], len(each)) for prefix, each in held.items()}
     # Nodes that have the same package share its cost.
     claims = {
-        (prefix, place): {name: 1 / holders[prefix][name] for name in found - common[prefix]}
+        (prefix, place): {name: 1 / holders[prefix][name] for name in names - common[prefix]}
         for prefix, each in held.items()
-        for place, found in enumerate(each)
+        for place, names in enumerate(each)
     }
     part = _part([sum(claim.values()) for claim in claims.values()])
     rare: dict[str, set[str]] = {prefix: set() for prefix in held}
@@ -149,12 +149,12 @@ def _within(part: float, claim: Mapping[str, float]) -> Iterator[str]:
 
 def are_read(node: NodeState) -> bool:
     """Whether a node has environments, and all could be read: one that could not is a finding."""
-    found = node.nccl.environments.values()
-    return bool(found) and None not in found
+    environments = node.nccl.environments.values()
+    return bool(environments) and None not in environments
 
 
 def version(node: NodeState, name: str) -> str:
     """Return a package's version in the environments in their order; once if all have the same."""
-    found = node.nccl.environments.values()
-    versions = [each.packages.get(name, "none") for each in found if each is not None]
+    environments = node.nccl.environments.values()
+    versions = [each.packages.get(name, "none") for each in environments if each is not None]
     return ", ".join(versions if len(set(versions)) > 1 else versions[:1])

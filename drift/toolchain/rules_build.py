@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from shlex import quote
 
 from gpu_node.drift.engine.finding import Severity
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, on_subject, rule
 from gpu_node.drift.engine.subject import Package, Prefix
 from gpu_node.drift.toolchain.build import (
@@ -25,7 +25,7 @@ from gpu_node.drift.toolchain.build import (
     torch_refuses,
 )
 from gpu_node.drift.toolchain.operators import named
-from gpu_node.drift.toolchain.rules import package_differs
+from gpu_node.drift.toolchain.rules_packages import package_differs
 from gpu_node.facts.nccl.state import Environment
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.toolchain.build import Build, Program
@@ -47,18 +47,19 @@ def _severity(environment: Environment) -> Severity:
     ("error", "warning", "info"),
     whole=True,
     always=True,
-    why="DeepSpeed refuses to compile its operators: 'Installed CUDA version 12.2 does not match "
-    "the version torch was compiled with 11.7'.",
-    manual="Install the CUDA toolkit of torch's release beside the other one, and set CUDA_HOME to "
-    "its folder. DS_SKIP_CUDA_CHECK=1 only hides the mismatch.",
+    stops="every",
+    why="DeepSpeed refuses to compile its operators: 'Installed CUDA version 12.2 does not "
+    "match the version torch was compiled with 11.7'",
+    manual="install the CUDA toolkit of torch's release beside the other one, and set CUDA_HOME "
+    "to its folder. DS_SKIP_CUDA_CHECK=1 only hides the mismatch",
     alone="Install the toolkit in the environment: conda install -c nvidia cuda-toolkit=RELEASE.",
 )
-def cuda_mismatch(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def cuda_mismatch(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The CUDA toolkit that builds would use does not fit the CUDA of torch."""
-    build = found.toolchain.build
+    build = state.toolchain.build
     if build is None:
         return
-    for prefix, environment, _, cuda in of_torch(found):
+    for prefix, environment, _, cuda in of_torch(state):
         deepspeed, nvcc = environment.deepspeed, build.nvcc
         if nvcc is None:
             if deepspeed is not None:
@@ -70,7 +71,6 @@ def cuda_mismatch(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 wanted=f"nvcc of CUDA {cuda}",
                 cause="nothing that needs nvcc can be compiled",
                 fix=f"repair {nvcc.path}, or set CUDA_HOME to another toolkit",
-                fixable=False,
                 severity=_severity(environment),
             )
         elif deepspeed is not None and deepspeed_refuses(nvcc.version, cuda, deepspeed):
@@ -82,8 +82,7 @@ def cuda_mismatch(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 cause=f"{_JIT}, and ends with 'DeepSpeed Op Builder: Installed CUDA version "
                 f"{nvcc.version} does not match the version torch was compiled with {cuda}'"
                 f"{hidden}",
-                fix=_toolkit_fix(found, build, cuda),
-                fixable=False,
+                fix=_toolkit_fix(state, build, cuda),
                 severity="warning" if build.skips else "error",
             )
         elif deepspeed is None and torch_refuses(nvcc.version, cuda):
@@ -94,8 +93,7 @@ def cuda_mismatch(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 cause="torch refuses to build CUDA extensions, such as flash-attn: 'The detected "
                 f"CUDA version ({nvcc.version}) mismatches the version that was used to compile "
                 f"PyTorch ({cuda})'",
-                fix=_toolkit_fix(found, build, cuda),
-                fixable=False,
+                fix=_toolkit_fix(state, build, cuda),
                 severity="warning",
             )
 
@@ -110,19 +108,18 @@ def _without_nvcc(prefix: str, environment: Environment, build: Build, cuda: str
         f"{compiled or 'none'}",
         fix="nothing to do where jobs use no others; otherwise install the toolkit, or compile "
         "the operators where DeepSpeed is installed: DS_BUILD_FUSED_ADAM=1 DS_BUILD_CPU_ADAM=1",
-        fixable=False,
         severity="info",
     )
 
 
-def _toolkit_fix(found: NodeState, build: Build, cuda: str) -> str:
+def _toolkit_fix(state: NodeState, build: Build, cuda: str) -> str:
     """Return the command that installs torch's toolkit, and how a launcher's shell gets it."""
     there = toolkit_there(build, [cuda])
     folder = there or f"/usr/local/cuda-{cuda}"
     shell = f"set it for jobs, in the inventory: env: {{CUDA_HOME: {folder}}}"
     if there:
         return f"{there} is installed: {shell}"
-    manager = found.nccl.manager
+    manager = state.nccl.manager
     if manager not in FAMILIES:
         return f"install the CUDA {cuda} toolkit beside it in {folder}, and {shell}"
     return (
@@ -136,19 +133,20 @@ def _toolkit_fix(found: NodeState, build: Build, cuda: str) -> str:
     ("error", "warning"),
     whole=True,
     always=True,
-    why="Builds of CUDA extensions end with 'greater than the maximum required version by CUDA', "
-    "or with 'We need GCC 9 or later'.",
-    manual="Install a GCC that torch and nvcc accept, and put it first in the PATH of "
-    "non-interactive shells, or set CC and CXX.",
+    stops="every",
+    why="builds of CUDA extensions end with 'greater than the maximum required version by "
+    "CUDA', or with 'We need GCC 9 or later'",
+    manual="install a GCC that torch and nvcc accept, and put it first in the PATH of "
+    "non-interactive shells, or set CC and CXX",
     alone="Install one in the environment: conda install -c conda-forge gxx_linux-64=VERSION, and "
     "set CC and CXX.",
 )
-def compiler(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def compiler(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The C++ compiler in a launcher's PATH does not fit the CUDA toolkit and torch."""
-    build = found.toolchain.build
+    build = state.toolchain.build
     if build is None or build.nvcc is None or build.nvcc.version is None:
         return
-    for prefix, environment, torch, _ in of_torch(found):
+    for prefix, environment, torch, _ in of_torch(state):
         right = accepted(torch, build, build.nvcc)
         problem = _compiler_problem(build, right, build.nvcc)
         if problem is not None:
@@ -158,8 +156,7 @@ def compiler(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 found=has,
                 wanted=f"{right.text()}, for CUDA {build.nvcc.version} and torch {torch.version}",
                 cause=cause,
-                fix=_compiler_fix(found, build, right),
-                fixable=False,
+                fix=_compiler_fix(state, build, right),
                 severity=_severity(environment),
             )
 
@@ -188,14 +185,14 @@ def _compiler_problem(build: Build, right: Range, nvcc: Program) -> tuple[str, s
     return None
 
 
-def _compiler_fix(found: NodeState, build: Build, right: Range) -> str:
+def _compiler_fix(state: NodeState, build: Build, right: Range) -> str:
     """Return the command for the node's system, or what is installed and only not enabled."""
     where = "at the top of ~/.bashrc of the training user, before a line that returns"
     if toolset := newer_toolset(build, right):
         return f"{posixpath.basename(toolset)} is installed: write `. {toolset}/enable` {where}"
     if number := other_compiler(build, right):
         return f"g++-{number} is installed: {_set_compiler(number)}"
-    manager, newest = found.nccl.manager, right.newest or _NEWEST_DEVTOOLSET
+    manager, newest = state.nccl.manager, right.newest or _NEWEST_DEVTOOLSET
     if manager == "apt-get":
         return f"apt-get install g++-{newest}, and {_set_compiler(str(newest))}"
     if manager == "dnf":
@@ -222,22 +219,23 @@ def _set_compiler(number: str) -> str:
     because_of=(on_subject(package_differs),),
     always=True,
     key="nccl.environments",
-    why="DeepSpeed cannot compile its operators: 'Ninja is required to load C++ extensions'.",
-    manual="Run pip install ninja in the environment, and put its bin folder into the PATH of "
-    "non-interactive shells.",
+    stops="every",
+    why="DeepSpeed cannot compile its operators: 'Ninja is required to load C++ extensions'",
+    manual="run pip install ninja in the environment, and put its bin folder into the PATH of "
+    "non-interactive shells",
     repair="Installs ninja with pip in the environments of the inventory. All other packages keep "
     "their versions.",
 )
-def ninja(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def ninja(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """DeepSpeed finds no ninja: neither as a package nor in a launcher's PATH."""
-    build = found.toolchain.build
+    build = state.toolchain.build
     if build is None or build.nvcc is None:
         return
-    for prefix, environment, _, _ in of_torch(found):
+    for prefix, environment, _, _ in of_torch(state):
         if environment.deepspeed is None:
             continue
         if "ninja" not in environment.packages:
-            yield _no_package(found, wanted, prefix, environment, build)
+            yield _no_package(state, wanted, prefix, environment, build)
         elif build.ninja is None or build.ninja.kind != "ninja":
             yield Fault(
                 subject=Package("ninja", prefix),
@@ -266,7 +264,7 @@ def _path_fix(prefix: str) -> str:
 
 
 def _no_package(
-    found: NodeState, wanted: NodeWanted, prefix: str, environment: Environment, build: Build
+    state: NodeState, wanted: NodeWanted, prefix: str, environment: Environment, build: Build
 ) -> Fault:
     is_named = wanted.nccl is not None and prefix in (wanted.nccl.environments or ())
     in_path = build.ninja is not None and build.ninja.kind == "ninja"
@@ -296,24 +294,23 @@ def _no_package(
     several=True,
     step="toolchain",
     key="launcher.kind",
-    why="DeepSpeed starts the other nodes with pdsh: without it no job starts.",
-    manual="Install pdsh with its ssh module on the node that launches.",
+    stops="logins",
+    why="deepspeed starts the ranks of other nodes with it, and ends with \"launcher 'pdsh' "
+    'not installed."; this is the first node of the inventory, which launches',
+    manual="apt-get install pdsh, or from EPEL: yum install pdsh pdsh-rcmd-ssh",
     repair="Installs the package pdsh on the first node of the inventory.",
     alone="Start jobs with deepspeed --launcher openmpi, or with torchrun on each node.",
 )
-def pdsh(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def pdsh(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """DeepSpeed is the launcher, and the launching node has no pdsh."""
-    build, launches = found.toolchain.build, wanted.launcher
+    build, launches = state.toolchain.build, wanted.launcher
     if build is None or launches is None or launches.kind != "deepspeed" or build.pdsh:
         return
-    if not among.others or among.nodes[0].name != among.name:
+    if not nodes.others or nodes.peers[0].name != nodes.name:
         return
     yield Fault(
         subject="pdsh",
         found="none in the PATH of a launcher's shell",
         wanted="pdsh with its ssh module",
-        cause="deepspeed starts the ranks of other nodes with it, and ends with \"launcher 'pdsh' "
-        'not installed."; this is the first node of the inventory, which launches',
-        fix="apt-get install pdsh, or from EPEL: yum install pdsh pdsh-rcmd-ssh",
-        fixable=found.nccl.manager in FAMILIES,
+        fixable=state.nccl.manager in FAMILIES,
     )

@@ -21,34 +21,34 @@ _CONSUMER = re.compile(r"GeForce|TITAN|\bRTX \d{4}\b|\bGTX\b")
     ("error", "info"),
     whole=True,
     always=True,
-    why="Programs load a libcuda of another version than the driver's module: 'Error 803: system "
-    "has unsupported display driver / cuda driver combination', or 'Error 804: forward "
-    "compatibility was attempted on non supported HW'.",
-    manual="Remove the folder of that libcuda from LD_LIBRARY_PATH or from /etc/ld.so.conf.d, then "
-    "run ldconfig.",
+    stops="every",
+    why="programs load a libcuda of another version than the driver's module: 'Error 803: "
+    "system has unsupported display driver / cuda driver combination', or 'Error 804: "
+    "forward compatibility was attempted on non supported HW'",
+    manual="remove the folder of that libcuda from LD_LIBRARY_PATH or from /etc/ld.so.conf.d, "
+    "then run ldconfig",
     alone="Unset LD_LIBRARY_PATH in the shell that starts the job, if it names that folder.",
 )
-def compat_library(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def compat_library(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """Programs load a libcuda that is not the one of the loaded driver."""
-    library, loaded = found.driver.cuda, found.driver.loaded
+    library, loaded = state.driver.cuda, state.driver.loaded
     if library is None or loaded is None or not library.version or not loaded.nvidia:
         return
     # Where the driver's other libraries have that version, too, it is driver.library-mismatch.
-    if library.version in (loaded.nvidia, found.driver.library):
+    if library.version in (loaded.nvidia, state.driver.library):
         return
-    severity, cause = _combination(found, library.version, loaded.nvidia)
+    severity, cause = _combination(state, library.version, loaded.nvidia)
     yield Fault(
         subject=Path(library.path),
         found=library.version,
         wanted=f"{loaded.nvidia}, as the loaded module",
         cause=cause,
-        fix=_compat_fix(found, library.path, severity),
-        fixable=False,
+        fix=_compat_fix(state, library.path, severity),
         severity=severity,
     )
 
 
-def _combination(found: NodeState, library: str, module: str) -> tuple[Severity, str]:
+def _combination(state: NodeState, library: str, module: str) -> tuple[Severity, str]:
     """Return how bad a libcuda beside a module is.
 
     NVIDIA's CUDA compatibility guide: a newer libcuda works on an older module for data-centre
@@ -59,8 +59,8 @@ def _combination(found: NodeState, library: str, module: str) -> tuple[Severity,
             "CUDA programs end with 'Error 803: system has unsupported display driver / cuda "
             "driver combination': this libcuda is older than the driver"
         )
-    gpus = [gpu.name for gpu in found.driver.smi.gpus] if found.driver.smi else []
-    gpus = gpus or list(found.nccl.gpus or ())
+    gpus = [gpu.name for gpu in state.driver.smi.gpus] if state.driver.smi else []
+    gpus = gpus or list(state.nccl.gpus or ())
     if any(_CONSUMER.search(gpu) for gpu in gpus):
         return "error", (
             "CUDA programs end with 'Error 804: forward compatibility was attempted on non "
@@ -76,15 +76,17 @@ def _order(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d{1,9}", version))
 
 
-def _compat_fix(found: NodeState, library: str, severity: Severity) -> str:
+def _compat_fix(state: NodeState, library: str, severity: Severity) -> str:
     folder = posixpath.dirname(library)
     if severity == "info":
         return f"nothing to do where programs need that CUDA; without {folder} the driver's is used"
-    by_shell = found.nccl.loader is not None and any(
+    by_shell = state.nccl.loader is not None and any(
         each and (each.rstrip("/") == folder or each.rstrip("/").endswith("/compat"))
-        for each in found.nccl.loader.library_path.split(":")
+        for each in state.nccl.loader.library_path.split(":")
     )
     if not by_shell:
         return f"remove {folder} from /etc/ld.so.conf.d, then run ldconfig"
-    lines = [each for each in found.nccl.settings or () if "compat" in each or folder in each]
+    lines = [
+        setting for setting in state.nccl.settings or () if "compat" in setting or folder in setting
+    ]
     return f"remove {folder} from LD_LIBRARY_PATH{f' ({lines[0]})' if lines else ''}"

@@ -69,18 +69,19 @@ _FLASH = _Need(
     because_of=(on_node(gpu_differs, when=lambda about: about == Thing("model")),),
     key="jobs.precision",
     or_keys=("jobs.flash_attention",),
-    why="bf16, flash-attn 2 and TF32 need compute capability 8.0 (Ampere: A100), fp8 needs 8.9; a "
-    "V100 has 7.0. The job ends on that node, or is slow on all of them.",
-    manual="Use fp16 with a dynamic loss scale, and sdpa in place of flash-attn, on all nodes of "
-    "the job; or leave the node out of it.",
+    stops="asks",
+    why="bf16, flash-attn 2 and TF32 need compute capability 8.0 (Ampere: A100), fp8 needs "
+    "8.9; a V100 has 7.0; the job ends on that node, or is slow on all of them",
+    manual="use fp16 with a dynamic loss scale, and sdpa in place of flash-attn, on all nodes "
+    "of the job; or leave the node out of it",
 )
-def precision(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def precision(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A GPU of the node cannot compute in the precision of the jobs, or run flash-attn."""
     jobs = wanted.jobs
     if jobs is None:
         return
     needs = [_PRECISIONS.get(jobs.precision or ""), _FLASH if jobs.flash_attention else None]
-    for model, own in _capabilities(found, wanted).items():
+    for model, own in _capabilities(state, wanted).items():
         for need in needs:
             if need is not None and own < need.least:
                 yield Fault(
@@ -89,19 +90,18 @@ def precision(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                     wanted=f"{_shown(need.least)} or more",
                     cause=need.happens,
                     fix=need.works,
-                    fixable=False,
                     severity=need.severity,
                 )
 
 
-def _capabilities(found: NodeState, wanted: NodeWanted) -> dict[str, tuple[int, int]]:
+def _capabilities(state: NodeState, wanted: NodeWanted) -> dict[str, tuple[int, int]]:
     """Return the compute capability of each GPU model of the node, where it is known."""
     reported = {
         gpu.name: parsed
-        for gpu in (found.driver.smi.gpus if found.driver.smi else ())
+        for gpu in (state.driver.smi.gpus if state.driver.smi else ())
         if gpu.capability and (parsed := _parsed(gpu.capability))
     }
-    known = {model: reported.get(model) or capability(model) for model in models(found, wanted)}
+    known = {model: reported.get(model) or capability(model) for model in models(state, wanted)}
     return {model: own for model, own in known.items() if own is not None}
 
 

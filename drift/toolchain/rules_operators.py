@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from shlex import quote
 
 from gpu_node.drift.driver.target import models
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Package, Path
 from gpu_node.drift.env.bashrc import is_network_home
@@ -39,26 +39,28 @@ _NO_KERNEL = "'no kernel image is available for execution on the device'"
     whole=True,
     between=True,
     always=True,
-    why="Operators that were compiled on another server end the job with 'no kernel image is "
-    "available' or 'Illegal instruction'.",
-    manual="Install DeepSpeed again on this node, with TORCH_CUDA_ARCH_LIST for all GPU models of "
-    "the cluster; remove the folders in ~/.cache/torch_extensions that were built elsewhere.",
+    stops="every",
+    why="operators that were compiled on another server end the job with 'no kernel image is "
+    "available' or 'Illegal instruction'",
+    manual="install DeepSpeed again on this node, with TORCH_CUDA_ARCH_LIST for all GPU models "
+    "of the cluster; remove the folders in ~/.cache/torch_extensions that were built "
+    "elsewhere",
 )
-def ops_foreign(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def ops_foreign(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """Compiled operators are for another GPU or another CPU than those of the node."""
-    gpus = capabilities(models(found, wanted))
-    for prefix, environment in environments(found.nccl):
+    gpus = capabilities(models(state, wanted))
+    for prefix, environment in environments(state.nccl):
         if environment.deepspeed is None:
             continue
-        yield from _other_gpu(prefix, environment, gpus, among)
+        yield from _other_gpu(prefix, environment, gpus, nodes)
         yield from _unknown_gpu(prefix, environment)
-        yield from _other_cpu(prefix, environment, found, among, gpus)
-    if found.toolchain.build is not None:
-        yield from _built_elsewhere(found, found.toolchain.build, gpus)
+        yield from _other_cpu(prefix, environment, state, nodes, gpus)
+    if state.toolchain.build is not None:
+        yield from _built_elsewhere(state, state.toolchain.build, gpus)
 
 
 def _other_gpu(
-    prefix: str, environment: Environment, gpus: list[tuple[int, int]], among: Among
+    prefix: str, environment: Environment, gpus: list[tuple[int, int]], nodes: Nodes
 ) -> Iterator[Fault]:
     foreign = of_other_gpus(environment, gpus)
     if foreign:
@@ -68,18 +70,17 @@ def _other_gpu(
             found=f"{named(foreign)}: {built_for(foreign)}",
             wanted=f"kernels for {needs}",
             cause=f"operators that were compiled for other GPUs end with {_NO_KERNEL}",
-            fix=install_again(prefix, environment, _all_gpus(gpus, among)),
-            fixable=False,
+            fix=install_again(prefix, environment, _all_gpus(gpus, nodes)),
         )
 
 
-def _all_gpus(gpus: list[tuple[int, int]], among: Among) -> list[tuple[int, int]]:
+def _all_gpus(gpus: list[tuple[int, int]], nodes: Nodes) -> list[tuple[int, int]]:
     """Return the compute capabilities of all nodes that were asked."""
-    return sorted({*gpus, *capabilities(among.once(_gpu_names))})
+    return sorted({*gpus, *capabilities(nodes.once(_gpu_names))})
 
 
-def _gpu_names(among: Among) -> list[str]:
-    smi = [each.driver.smi for each in among.found.values()]
+def _gpu_names(nodes: Nodes) -> list[str]:
+    smi = [state.driver.smi for state in nodes.states.values()]
     return list(dict.fromkeys(gpu.name for each in smi if each for gpu in each.gpus))
 
 
@@ -102,10 +103,10 @@ def install_again(prefix: str, environment: Environment, gpus: list[tuple[int, i
 def brought(
     prefix: str,
     theirs: Environment,
-    found: NodeState,
+    state: NodeState,
     source: NodeState,
     gpus: Iterable[str],
-    among: Among,
+    nodes: Nodes,
 ) -> str:
     """Return what a copy of an environment brings that does not run here, and the command for it.
 
@@ -113,12 +114,12 @@ def brought(
     """
     names = list(gpus)
     here, there = (
-        node.toolchain.build.flags if node.toolchain.build else () for node in (found, source)
+        node.toolchain.build.flags if node.toolchain.build else () for node in (state, source)
     )
     operators = copied(theirs, names, here, there)
     if not operators:
         return ""
-    command = install_again(prefix, theirs, _all_gpus(capabilities(names), among))
+    command = install_again(prefix, theirs, _all_gpus(capabilities(names), nodes))
     return (
         f"{prefix}: the copy has DeepSpeed's operators as its source compiled them: {operators}; "
         f"they do not run here until this node compiles them (toolchain.ops-foreign): {command}"
@@ -136,7 +137,6 @@ def _unknown_gpu(prefix: str, environment: Environment) -> Iterator[Fault]:
             cause="the format of these libraries is not known: cannot determine which GPUs they "
             "were compiled for",
             fix="cuobjdump --list-elf LIBRARY, with the CUDA toolkit, lists them",
-            fixable=False,
             severity="info",
         )
 
@@ -144,17 +144,17 @@ def _unknown_gpu(prefix: str, environment: Environment) -> Iterator[Fault]:
 def _other_cpu(
     prefix: str,
     environment: Environment,
-    found: NodeState,
-    among: Among,
+    state: NodeState,
+    nodes: Nodes,
     gpus: list[tuple[int, int]],
 ) -> Iterator[Fault]:
     """Yield operators that are the same file as on a node whose CPU has more."""
-    flags = found.toolchain.build.flags if found.toolchain.build else ()
+    flags = state.toolchain.build.flags if state.toolchain.build else ()
     mine = of_cpu(environment)
-    for name, node in among.found.items() if flags and mine else ():
+    for name, node in nodes.states.items() if flags and mine else ():
         peer = node.nccl.environments.get(prefix)
         build = node.toolchain.build
-        if name == among.name or peer is None or build is None:
+        if name == nodes.name or peer is None or build is None:
             continue
         same = [each for each in mine if _is_among(each, of_cpu(peer))]
         parts = lacking(flags, build.flags)
@@ -166,8 +166,7 @@ def _other_cpu(
                 cause="they are compiled for the CPU of the machine that compiles (-march=native); "
                 "cannot determine which one that was: if it was not this type, the job ends "
                 "with 'Illegal instruction'",
-                fix=install_again(prefix, environment, _all_gpus(gpus, among)),
-                fixable=False,
+                fix=install_again(prefix, environment, _all_gpus(gpus, nodes)),
                 severity="warning",
             )
             return
@@ -176,15 +175,15 @@ def _other_cpu(
 def _is_among(operator: Operator, others: list[Operator]) -> bool:
     """Whether another node has the same file: a copy keeps its time."""
     return any(
-        (each.name, each.size, each.time) == (operator.name, operator.size, operator.time)
-        for each in others
+        (other.name, other.size, other.time) == (operator.name, operator.size, operator.time)
+        for other in others
     )
 
 
 def _built_elsewhere(
-    found: NodeState, build: Build, gpus: list[tuple[int, int]]
+    state: NodeState, build: Build, gpus: list[tuple[int, int]]
 ) -> Iterator[Fault]:
-    shared = is_network_home(found.env)
+    shared = is_network_home(state.env)
     for folder, built in by_folder(build.built).items():
         foreign = [each for each in built if is_foreign(each.architectures, gpus)]
         cpu = [each for each in built if is_of_other_cpu(each, build.flags)]
@@ -198,7 +197,6 @@ def _built_elsewhere(
             wanted="builds for the GPUs and the CPU of this node",
             cause=_rebuilt(build, shared),
             fix=_own_folder(folder) if shared else f"rm -r {_paths([*foreign, *cpu])}",
-            fixable=False,
             severity="error" if build.nvcc is None else "warning",
         )
 

@@ -19,7 +19,8 @@ from gpu_node.drift.toolchain.packages import (
     pins,
     version,
 )
-from gpu_node.drift.toolchain.rules_between import cmake_differs
+from gpu_node.drift.toolchain.rules_packages import package_differs
+from gpu_node.drift.toolchain.rules_versions import cmake_differs
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted
 
@@ -90,7 +91,7 @@ def _left_out(packages: Compared) -> Fact:
         "must-equal",
         (),
         lambda node: str(packages.left_out(node)),
-        rules.package_differs,
+        package_differs,
         applies=partial(has, prefix) if prefix else are_read,
         compares=(lambda node: True) if prefix else is_as_a_whole,
     )
@@ -111,7 +112,7 @@ def package_fact(name: str) -> Fact:
         "must-equal",
         (),
         value,
-        rules.package_differs,
+        package_differs,
         is_managed,
         are_read,
         unmet=unmet,
@@ -124,8 +125,8 @@ def package_fact_of(prefix: str, name: str) -> Fact:
     """Return the fact of a package in one of the environments that no inventory names."""
 
     def value(node: NodeState) -> str | None:
-        found = node.nccl.environments[prefix]
-        return None if found is None else found.packages.get(name, "none")
+        environment = node.nccl.environments[prefix]
+        return None if environment is None else environment.packages.get(name, "none")
 
     label = f"{name} in {prefix}"
     return Fact(
@@ -133,7 +134,7 @@ def package_fact_of(prefix: str, name: str) -> Fact:
         "must-equal",
         (),
         value,
-        rules.package_differs,
+        package_differs,
         applies=lambda node: has(prefix, node),
         label=label,
     )

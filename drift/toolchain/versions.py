@@ -51,8 +51,10 @@ def _is_in_path_alone(node: NodeState) -> bool:
 
 
 def _python(node: NodeState) -> str | None:
-    found = [each for each in node.nccl.environments.values() if each is not None]
-    return ", ".join(dict.fromkeys(_minor(each.python) for each in found))
+    environments = [
+        environment for environment in node.nccl.environments.values() if environment is not None
+    ]
+    return ", ".join(dict.fromkeys(_minor(each.python) for each in environments))
 
 
 FACTS = (
@@ -109,5 +111,5 @@ def of_folders(nodes: list[NodeState]) -> Iterator[Fact]:
 
 
 def _python_of(prefix: str, node: NodeState) -> str | None:
-    found: Environment | None = node.nccl.environments[prefix]
-    return None if found is None else _minor(found.python)
+    environment: Environment | None = node.nccl.environments[prefix]
+    return None if environment is None else _minor(environment.python)

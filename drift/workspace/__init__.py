@@ -1,1 +1,5 @@
 """The workspace and directories: what is wrong, and what the rules compute with."""
+
+from gpu_node.drift.engine.areas import Hooks
+
+HOOKS = Hooks(key="workspace.path", only_named=("workspace.",))

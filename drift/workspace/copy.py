@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.nccl.environment_copy import will_have_rsync
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.workspace.packed import SPECIAL
@@ -152,7 +152,7 @@ def _is_folder(rest: str) -> bool:
 def _bytes(entries: Iterable[str]) -> int:
     """Return the bytes of the files among entries."""
     parts = (rest.split(" ") for rest in entries)
-    return sum(int(each[2]) for each in parts if each[0] == "-")
+    return sum(int(part[2]) for part in parts if part[0] == "-")
 
 
 def _some(words: str, paths: list[str]) -> str:
@@ -160,32 +160,32 @@ def _some(words: str, paths: list[str]) -> str:
     return f"{len(paths)} {words}: {', '.join(paths[:_NAMED])}{more}"
 
 
-def copy_of(found: NodeState, wanted: WorkspaceWanted, among: Among) -> Copy | None:
+def copy_of(state: NodeState, wanted: WorkspaceWanted, nodes: Nodes) -> Copy | None:
     """Return the copy that a node is to get; None on the source, which gets none."""
-    if is_source(wanted, among):
+    if is_source(wanted, nodes):
         return None
     origin = wanted.origin or wanted.path
     if wanted.source == CONTROLLER:
-        known = found.workspace.sources
-        theirs = known.get(origin) if known else found.workspace.source
+        known = state.workspace.sources
+        theirs = known.get(origin) if known else state.workspace.source
     else:
-        source = among.found.get(wanted.source)
+        source = nodes.states.get(wanted.source)
         theirs = source.workspace.trees.get(origin) if source else None
-    ours = found.workspace.trees.get(wanted.path)
-    room = (found.workspace.room or {}).get(wanted.path)
+    ours = state.workspace.trees.get(wanted.path)
+    room = (state.workspace.room or {}).get(wanted.path)
     return Copy(wanted.source, origin, wanted.path, theirs, ours, wanted.delete is True, room)
 
 
-def is_source(wanted: WorkspaceWanted, among: Among) -> bool:
+def is_source(wanted: WorkspaceWanted, nodes: Nodes) -> bool:
     """Whether the node is the one that the others get their workspace from."""
-    return wanted.source == among.name
+    return wanted.source == nodes.name
 
 
-def can_copy(found: NodeState, wanted: WorkspaceWanted, among: Among) -> bool:
+def can_copy(state: NodeState, wanted: WorkspaceWanted, nodes: Nodes) -> bool:
     """Whether both sides have an rsync, or get one first, and the source was asked in this run."""
-    if not will_have_rsync(found):
+    if not will_have_rsync(state):
         return False
     if wanted.source == CONTROLLER:
-        return bool(found.workspace.source_rsync)
-    source = among.found.get(wanted.source)
+        return bool(state.workspace.source_rsync)
+    source = nodes.states.get(wanted.source)
     return source is not None and bool(source.workspace.rsync)

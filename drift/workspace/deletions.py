@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.units import size
 from gpu_node.drift.workspace.copy import Copy
 from gpu_node.inventories.schema import WorkspaceWanted, format_size
@@ -27,7 +27,7 @@ class Objection:
         return f"{self.reason}: {self.fix}"
 
 
-def objection(copy: Copy, wanted: WorkspaceWanted, among: Among) -> Objection | None:
+def objection(copy: Copy, wanted: WorkspaceWanted, nodes: Nodes) -> Objection | None:
     """Return why a copy that would change something is held back; None where it is not."""
     if copy.ours is not None and copy.ours.unmounted:
         point = copy.ours.unmounted
@@ -36,7 +36,7 @@ def objection(copy: Copy, wanted: WorkspaceWanted, among: Among) -> Objection | 
             f"mount {point}, or remove its line from /etc/fstab if nothing should be mounted there"
         )
         return Objection(reason, way)
-    if not among.allow_deletions and (reason := _doubt(copy, wanted)):
+    if not nodes.allow_deletions and (reason := _doubt(copy, wanted)):
         return Objection(reason, f"check {copy.origin} on {copy.source}; {_WAY}")
     return _without_space(copy, wanted) or _without_room(copy, wanted)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path
 from gpu_node.drift.nccl.environment_copy import can_install_rsync, is_asked_to_copy
@@ -17,7 +17,10 @@ from gpu_node.facts.node import NodeState
 from gpu_node.facts.workspace.state import Directory, Tree, WorkspaceState
 from gpu_node.inventories.fields.paths import CONTROLLER, is_below, relative
 from gpu_node.inventories.fields.paths import Directory as DirectoryWanted
+from gpu_node.inventories.plurals import counted
 from gpu_node.inventories.schema import NodeWanted, WorkspaceWanted
+
+_COPY = "copy the folder from its source with rsync"
 
 
 @rule(
@@ -26,15 +29,17 @@ from gpu_node.inventories.schema import NodeWanted, WorkspaceWanted
     whole=True,
     step="workspace",
     key="directories",
-    why="What a training reads and writes there fails only on this node.",
-    manual="Run install -d -m MODE -o OWNER -g GROUP PATH.",
+    stops="every",
+    why="what a training reads and writes there fails, only on this node: No such file or "
+    "directory, or Permission denied",
+    manual="run install -d -m MODE -o OWNER -g GROUP PATH",
     repair="Creates the directory, or sets its owner and mode. With recursive: true it adds the "
     "missing permission bits below it.",
     alone="Name a folder in the inventory that you can write to.",
 )
-def directory(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def directory(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A wanted directory is missing, or it or its content lacks the wanted owner or mode."""
-    known = found.workspace.directories
+    known = node.workspace.directories
     for each in wanted.directories or ():
         state = known.get(each.path) if known is not None else None
         if state is None or state.problem:
@@ -45,24 +50,24 @@ def directory(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         elif unlike := lacking(state, each):
             yield _fault(each, unlike, fixable=True)
         if state is not None and state.is_directory and each.recursive:
-            yield from _below(found.workspace, each)
+            yield from _below(node.workspace, each)
 
 
-def lacks_below(found: WorkspaceState, wanted: DirectoryWanted) -> bool:
+def lacks_below(state: WorkspaceState, wanted: DirectoryWanted) -> bool:
     """Whether entries below a directory lack a bit that is wanted for them."""
-    below = (found.below or {}).get(wanted.path)
+    below = (state.below or {}).get(wanted.path)
     return bool(wanted.recursive) and below is not None and below.folders + below.files > 0
 
 
-def _below(found: WorkspaceState, wanted: DirectoryWanted) -> Iterator[Fault]:
+def _below(state: WorkspaceState, wanted: DirectoryWanted) -> Iterator[Fault]:
     """Yield the fault of what is below a directory; one that was not walked whole is reported."""
-    below = (found.below or {}).get(wanted.path)
-    lacks = lacks_below(found, wanted)
+    below = (state.below or {}).get(wanted.path)
+    lacks = lacks_below(state, wanted)
     if below is not None and not lacks and not below.partial:
         return
     counts = "not known" if below is None else f"{below.entries} entries examined"
     if below is not None and lacks:
-        counts = f"{_count(below.folders, 'folder')} and {_count(below.files, 'file')} without it"
+        counts = f"{counted(below.folders, 'folder')} and {counted(below.files, 'file')} without it"
         counts += f", such as {below.example}"
     ended = "no answer" if below is None else below.partial
     folders, files = chmod_words(wanted.mode or "")
@@ -75,15 +80,10 @@ def _below(found: WorkspaceState, wanted: DirectoryWanted) -> Iterator[Fault]:
         fix=f"find {quote(wanted.path)} -xdev -type d -exec chmod {folders} {{}} +"
         + (f"; find {quote(wanted.path)} -xdev -type f -exec chmod {files} {{}} +" if files else "")
         if lacks
-        else f"check it manually, as root: find {quote(wanted.path)} -xdev -type d "
-        f"! -perm -{wanted.mode}",
+        else f"check it as root: find {quote(wanted.path)} -xdev -type d ! -perm -{wanted.mode}",
         fixable=lacks,
         severity=None if lacks else "warning",
     )
-
-
-def _count(count: int, thing: str) -> str:
-    return f"{count} {thing}{'s' * (count != 1)}"
 
 
 def chmod_words(mode: str) -> tuple[str, str]:
@@ -109,24 +109,24 @@ def _letters(bits: int) -> str:
     return "".join(letter for bit, letter in ((4, "r"), (2, "w"), (1, "x")) if bits & bit)
 
 
-def lacking(found: Directory, wanted: DirectoryWanted) -> str:
+def lacking(folder: Directory, wanted: DirectoryWanted) -> str:
     """Return how a directory is, where that is not as wanted; empty if it is."""
-    if not found.exists:
+    if not folder.exists:
         return "missing"
     lacks = []
-    if wanted.mode is not None and mode_of(found, wanted) != found.mode:
-        lacks.append(f"mode {found.mode}")
-    if wanted.owner is not None and found.owner != wanted.owner:
-        lacks.append(f"owner {found.owner}")
-    if wanted.group is not None and found.group != wanted.group:
-        lacks.append(f"group {found.group}")
+    if wanted.mode is not None and mode_of(folder, wanted) != folder.mode:
+        lacks.append(f"mode {folder.mode}")
+    if wanted.owner is not None and folder.owner != wanted.owner:
+        lacks.append(f"owner {folder.owner}")
+    if wanted.group is not None and folder.group != wanted.group:
+        lacks.append(f"group {folder.group}")
     return ", ".join(lacks)
 
 
-def mode_of(found: Directory, wanted: DirectoryWanted) -> str:
+def mode_of(folder: Directory, wanted: DirectoryWanted) -> str:
     """Return the mode that a directory gets: where three digits are wanted, setgid stays."""
-    mode = wanted.mode or found.mode
-    special = found.mode[:-3] if len(mode) == 3 else mode[:-3]
+    mode = wanted.mode or folder.mode
+    special = folder.mode[:-3] if len(mode) == 3 else mode[:-3]
     return f"{special.lstrip('0')}{mode[-3:]}"
 
 
@@ -141,9 +141,7 @@ def _fault(wanted: DirectoryWanted, found: str, fixable: bool) -> Fault:
         subject=Path(wanted.path),
         found=found,
         wanted=", ".join(["a directory", *details]),
-        cause="what a training reads and writes there fails, only on this node: No such file or "
-        "directory, or Permission denied",
-        fix=words if fixable else f"check it manually: ls -ld {quote(wanted.path)}",
+        fix=words if fixable else f"check it: ls -ld {quote(wanted.path)}",
         fixable=fixable,
     )
 
@@ -154,11 +152,11 @@ def _fault(wanted: DirectoryWanted, found: str, fixable: bool) -> Fault:
     whole=True,
     key="workspace.exclude",
     or_keys=("workspaces",),
-    why="For rsync / is the top of the source: the pattern excludes nothing, and the files "
-    "are copied.",
-    manual="Write the pattern relative to the source.",
+    why="for rsync / is the top of the source: this pattern excludes nothing, and the files "
+    "are copied",
+    manual="write the pattern relative to the source",
 )
-def exclude_absolute(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def exclude_absolute(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A pattern is an absolute path, and rsync's are relative to the source."""
     for each in wanted.every_workspace:
         yield from _absolute(each)
@@ -174,10 +172,7 @@ def _absolute(wanted: WorkspaceWanted) -> Iterator[Fault]:
                 subject=pattern,
                 found="an absolute path",
                 wanted=meant,
-                cause="for rsync / is the top of the "
-                "source: this pattern excludes nothing, and the files are copied",
                 fix=f"write {meant} in workspace.exclude{where}",
-                fixable=False,
             )
 
 
@@ -188,22 +183,21 @@ def _absolute(wanted: WorkspaceWanted) -> Iterator[Fault]:
     between=True,
     step="workspace",
     or_keys=("nccl.copy_from",),
-    why="Without rsync the workspace cannot be compared or copied.",
-    manual="Install rsync.",
+    why="without rsync the workspace cannot be compared or copied",
+    manual="apt-get install rsync, or yum install rsync",
     repair="Installs the package rsync.",
     alone="Copy with scp, or install rsync with conda.",
 )
-def rsync_missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def rsync_missing(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """There is no rsync to copy with, and to list the workspace."""
-    on_controller = bool(wanted.every_workspace) and found.workspace.source_rsync == ""
-    if found.workspace.rsync == "" and (needs := _needs_rsync(found, wanted, among)):
+    on_controller = bool(wanted.every_workspace) and state.workspace.source_rsync == ""
+    if state.workspace.rsync == "" and (needs := _needs_rsync(state, wanted, nodes)):
         yield Fault(
             subject="rsync",
             found="no rsync",
             wanted=_RSYNC,
             cause=f"without it {needs}",
-            fix="apt-get install rsync, or yum install rsync",
-            fixable=can_install_rsync(found),
+            fixable=can_install_rsync(state),
         )
     if on_controller:
         yield Fault(
@@ -220,13 +214,13 @@ _RSYNC = "rsync 3.0 or newer"
 _UNKNOWN = "the workspace can be neither compared nor copied"
 
 
-def _needs_rsync(found: NodeState, wanted: NodeWanted, among: Among) -> str:
+def _needs_rsync(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> str:
     """What the node cannot do without an rsync, of what is asked of it; empty where nothing is."""
     if wanted.workspace is not None:
         return _UNKNOWN
-    copies = wanted.nccl is not None and wanted.nccl.copy_from not in (None, among.name)
-    if (copies and missing_environments(found, wanted.nccl)) or is_asked_to_copy(
-        wanted.nccl, among
+    copies = wanted.nccl is not None and wanted.nccl.copy_from not in (None, nodes.name)
+    if (copies and missing_environments(state, wanted.nccl)) or is_asked_to_copy(
+        wanted.nccl, nodes
     ):
         return "no Python environment can be copied"
     return ""
@@ -237,33 +231,34 @@ def _needs_rsync(found: NodeState, wanted: NodeWanted, among: Among) -> str:
     "error",
     between=True,
     step="workspace",
-    why="The launcher uses the same folder on every node, and the training does not start "
-    "without it.",
-    manual="Copy the folder from its source with rsync.",
+    stops="every",
+    why="the launcher uses the same folder on every node, and the training does not start "
+    "where it is missing",
+    manual=_COPY,
     repair="Copies the workspace from its source with rsync.",
 )
-def missing(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def missing(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """The workspace is not there, or its source has none."""
     for each in wanted.every_workspace:
-        yield from _missing_one(found, each, among)
+        yield from _missing_one(state, each, nodes)
 
 
-def _missing_one(found: NodeState, wanted: WorkspaceWanted, among: Among) -> Iterator[Fault]:
+def _missing_one(state: NodeState, wanted: WorkspaceWanted, nodes: Nodes) -> Iterator[Fault]:
     origin = wanted.origin or wanted.path
-    if is_source(wanted, among):
-        own = found.workspace.trees.get(origin)
+    if is_source(wanted, nodes):
+        own = state.workspace.trees.get(origin)
         if own is not None and not own.exists:
             yield _missing(Path(origin), "on this node", False, _unmounted(own))
         return
-    copy = copy_of(found, wanted, among)
+    copy = copy_of(state, wanted, nodes)
     if copy is None:
         return
-    against = objection(copy, wanted, among)
+    against = objection(copy, wanted, nodes)
     if copy.source == CONTROLLER and copy.theirs is not None and not copy.theirs.exists:
         yield _missing(Path(origin, "the controller"), "there", False, _unmounted(copy.theirs))
     if copy.ours is not None and not copy.ours.exists:
         there = copy.theirs is not None and copy.theirs.exists
-        fixable = there and can_copy(found, wanted, among)
+        fixable = there and can_copy(state, wanted, nodes)
         yield _missing(Path(copy.path), f"as on {copy.source}{_amount(copy)}", fixable, against)
 
 
@@ -280,8 +275,6 @@ def _missing(subject: Path, where: str, fixable: bool, against: Objection | None
         subject=subject,
         found="missing",
         wanted=f"the workspace, {where}",
-        cause="the launcher uses the same folder on every node, and the "
-        "training does not start where it is missing",
         fix=against.way if against else fix,
         fixable=fixable and against is None,
     )
@@ -290,8 +283,7 @@ def _missing(subject: Path, where: str, fixable: bool, against: Objection | None
 def _amount(copy: Copy) -> str:
     if copy.theirs is None or not copy.theirs.digest:
         return ""
-    files = f"{copy.theirs.files} file{'s' * (copy.theirs.files != 1)}"
-    return f": {files}, {size(copy.theirs.bytes)}"
+    return f": {counted(copy.theirs.files, 'file')}, {size(copy.theirs.bytes)}"
 
 
 @rule(
@@ -299,38 +291,37 @@ def _amount(copy: Copy) -> str:
     ("error", "warning"),
     between=True,
     step="workspace",
-    why="Nodes that run other code or read other data train something else, or fail.",
-    manual="Copy the folder from its source with rsync.",
+    why="nodes that run other code, or read other data, train something that is not in the "
+    "source, or fail",
+    manual=_COPY,
     repair="Copies changed files from the source with rsync; keeps replaced files in a backup "
     "where the inventory wants one.",
 )
-def differs(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def differs(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """Files of the workspace are not as its source has them."""
     for each in wanted.every_workspace:
-        yield from _differs(found, each, among)
+        yield from _differs(state, each, nodes)
 
 
-def _differs(found: NodeState, wanted: WorkspaceWanted, among: Among) -> Iterator[Fault]:
-    copy = copy_of(found, wanted, among)
+def _differs(state: NodeState, wanted: WorkspaceWanted, nodes: Nodes) -> Iterator[Fault]:
+    copy = copy_of(state, wanted, nodes)
     if copy is None:
         return
     is_there = copy.ours is not None and copy.ours.exists
-    if is_there and copy.source != CONTROLLER and copy.source not in among.found:
+    if is_there and copy.source != CONTROLLER and copy.source not in nodes.states:
         yield _not_compared(copy)
     if not copy.is_known:
         return
     if copy.is_same:
         yield from _same_as_nothing(copy)
         return
-    against = objection(copy, wanted, among)
+    against = objection(copy, wanted, nodes)
     yield Fault(
         subject=Path(copy.path),
         found=copy.shown,
         wanted=f"as on {copy.source}{_amount(copy)}",
-        cause="nodes that run other code, or read other data, train something "
-        "that is not in the source, or fail",
         fix=against.way if against else f"rsync {quote(copy.origin)}/ from {copy.source}",
-        fixable=against is None and can_copy(found, wanted, among),
+        fixable=against is None and can_copy(state, wanted, nodes),
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path
 from gpu_node.drift.workspace.copy import is_source
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.workspace.pointers import Pointers
+from gpu_node.inventories.plurals import counted
 from gpu_node.inventories.schema import NodeWanted, WorkspaceWanted
 
 _NAMED = 3
@@ -21,20 +22,22 @@ _NAMED = 3
     ("error", "info"),
     whole=True,
     between=True,
-    why="A clone made without git-lfs has text files of 130 bytes in place of models and data.",
-    manual="Run git lfs install and git lfs pull in the clone, on the source of the workspace.",
+    stops="every",
+    why="git cloned without git-lfs: loading such a file ends in 'invalid load key' or "
+    "'HeaderTooLarge'",
+    manual="run git lfs install and git lfs pull in the clone, on the source of the workspace",
     alone="Run git lfs install and git lfs pull in the clone, then copy its files with rsync.",
 )
-def lfs_pointer(found: NodeState, wanted: NodeWanted, among: Among) -> Iterator[Fault]:
+def lfs_pointer(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """Files of models or data are pointers of git-lfs."""
     for each in wanted.every_workspace:
-        yield from _in_one(found, each, among)
+        yield from _in_one(state, each, nodes)
 
 
-def _in_one(found: NodeState, wanted: WorkspaceWanted, among: Among) -> Iterator[Fault]:
-    source = is_source(wanted, among)
+def _in_one(state: NodeState, wanted: WorkspaceWanted, nodes: Nodes) -> Iterator[Fault]:
+    source = is_source(wanted, nodes)
     own = (wanted.origin or wanted.path) if source else wanted.path
-    pointers = (found.workspace.pointers or {}).get(own)
+    pointers = (state.workspace.pointers or {}).get(own)
     if pointers is None:
         return
     if pointers.partial:
@@ -52,13 +55,9 @@ def _pointers(
     on = "" if source else f" on {wanted.source}, then run the deploy"
     return Fault(
         subject=Path(f"{own}/{clone}" if clone != "." else own),
-        found=f"{len(names)} pointer{'s' * (len(names) != 1)} of git-lfs: "
-        f"{', '.join(names[:_NAMED])}{more}",
+        found=f"{counted(len(names), 'pointer')} of git-lfs: {', '.join(names[:_NAMED])}{more}",
         wanted="the files that they point to",
-        cause="git cloned without git-lfs: loading such a file ends in 'invalid load key' or "
-        "'HeaderTooLarge'",
         fix=f"cd {where} && git lfs install && git lfs pull{on}",
-        fixable=False,
     )
 
 
@@ -68,7 +67,6 @@ def _not_complete(own: str, pointers: Pointers) -> Fault:
         found=f"not complete: {pointers.partial}",
         wanted="all small files examined",
         cause="what was not examined may be a pointer of git-lfs",
-        fix=f"look manually: grep -rIl --include='*.bin' git-lfs.github.com/spec {quote(own)}",
-        fixable=False,
+        fix=f"look for them: grep -rIl --include='*.bin' git-lfs.github.com/spec {quote(own)}",
         severity="info",
     )

@@ -9,11 +9,11 @@ from gpu_node.facts.node import NodeState
 
 
 def files(node: NodeState) -> str | None:
-    found = node.workspace.trees.values()
-    if None in found:
+    copies = node.workspace.trees.values()
+    if None in copies:
         return None
-    trees = [each for each in found if each and each.digest]
-    values = [f"{each.files} files, {size(each.bytes)}" for each in trees]
+    trees = [each for each in copies if each and each.digest]
+    values = [f"{tree.files} files, {size(tree.bytes)}" for tree in trees]
     # Whatever `checksum` says of the copy, no content is compared here.
     return f"{', '.join(values)}, by size and time" if values else "none"
 

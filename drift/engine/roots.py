@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpu_node.drift.engine.finding import Finding, Root
-from gpu_node.drift.engine.rule import RULES, Cause
-from gpu_node.drift.engine.subject import Logins, RootOnly, Subject, about_one
+from gpu_node.drift.engine.registry import RULES
+from gpu_node.drift.engine.rule import Cause
+from gpu_node.drift.engine.subject import Logins, Subject, about_one
 
 
 class _Root(NamedTuple):
@@ -52,7 +53,9 @@ class _Known:
         )
 
 
-_UNREADABLE = (Cause("ssh.sudo-refused", of=(RootOnly,)),)
+_OF_UNREAD = tuple(
+    Cause(each.id, of=each.explains_unread) for each in RULES.values() if each.explains_unread
+)
 # With more roots of one rule, what they explain is one finding: without a key no node lets another
 # one in, and each would have a finding about each.
 MOST_ROOTS = 4
@@ -66,8 +69,8 @@ def with_roots(findings: Mapping[str, list[Finding]]) -> dict[str, list[Finding]
     """
     known = _Known(findings)
     return {
-        name: [part for each in found for part in _explained(name, each, known)]
-        for name, found in findings.items()
+        name: [part for each in own for part in _explained(name, each, known)]
+        for name, own in findings.items()
     }
 
 
@@ -93,7 +96,7 @@ def _explained(name: str, finding: Finding, known: _Known) -> Iterator[Finding]:
 
 def _causes(rule_id: str) -> tuple[Cause, ...]:
     rule = RULES.get(rule_id)
-    return rule.because_of if rule is not None else _UNREADABLE
+    return rule.because_of if rule is not None else _OF_UNREAD
 
 
 def _made(root: _Root | None) -> Root | None:
@@ -146,12 +149,12 @@ def _cause(
     return None
 
 
-def _explaining(cause: Cause, found: Subject, name: str, about: Subject) -> Subject | None:
+def _explaining(cause: Cause, subject: Subject, name: str, about: Subject) -> Subject | None:
     """Return the part of a cause's subject that explains one of the node of that name."""
     if cause.where == "same":
-        if not about.is_same(found):
+        if not about.is_same(subject):
             return None
-        return about if isinstance(found, Logins) else found
-    if cause.where == "peer" and isinstance(found, Logins):
-        return about_one(found.node, name) if name in found.names else None
-    return found
+        return about if isinstance(subject, Logins) else subject
+    if cause.where == "peer" and isinstance(subject, Logins):
+        return about_one(subject.node, name) if name in subject.names else None
+    return subject

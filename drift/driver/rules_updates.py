@@ -1,19 +1,63 @@
-"""Driver rule about the next manual upgrade of packages."""
+"""Driver rules about updates that replace the driver: automatic ones, and the next manual one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from gpu_node.drift.driver.target import branch, models, support
+from gpu_node.drift.driver.target import branch, models, support, target
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import SystemPackages
+from gpu_node.facts.driver.state import UPDATED, DriverState, Updates
 from gpu_node.facts.driver.upgrades import Upgrade
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.facts.probe.globs import matches_any
+from gpu_node.inventories.schema import DriverWanted, NodeWanted
 
 _DRIVER = re.compile(r"\d+\.\d+(\.\d+)?")
 _COMMANDS = {"apt": "apt upgrade", "dnf": "dnf update", "yum": "yum update"}
+
+
+@rule(
+    "driver.unattended-updates",
+    "warning",
+    always=True,
+    why="a driver that is replaced under a running job ends in 'Driver/library version "
+    "mismatch'; a new kernel boots without GPUs",
+    manual="exclude kernel and driver packages from automatic updates",
+    alone="Save checkpoints: an update can end a job at any time.",
+)
+def unattended_updates(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+    """Updates that come by themselves may replace the kernel or the driver."""
+    updates = state.updates
+    if updates is None or not updates.by or target(state, wanted) is None:
+        return
+    free = [name for name in ("kernel", "driver") if not _is_spared(name, updates)]
+    if free:
+        yield Fault(
+            subject=", ".join(updates.by),
+            found=f"may replace the {' and the '.join(free)}",
+            wanted="updated only manually",
+            fix='Unattended-Upgrade::Package-Blacklist {"linux-"; "nvidia"; "libnvidia";};'
+            if "unattended-upgrades" in updates.by
+            else "exclude=kernel* nvidia* kmod-nvidia* in /etc/yum.conf or /etc/dnf/dnf.conf",
+        )
+
+
+# What on hold keeps them: packages that bring the next one, and not one kernel's own.
+_HELD = {
+    "kernel": r"linux-(image-)?(generic|virtual|lowlatency|(cloud-|rt-)?amd64|aws|azure|gcp|oracle)"
+    r"(-hwe-.*)?|kernel(-core)?",
+    "driver": r"(nvidia-(driver|dkms)|kmod-nvidia|akmod-nvidia|cuda-drivers).*",
+}
+
+
+def _is_spared(kind: str, updates: Updates) -> bool:
+    """Whether automatic updates are configured to leave out the kernel, or the driver."""
+    names = UPDATED[kind]
+    return any(name in updates.spared or matches_any(name, updates.globs) for name in names) or any(
+        re.fullmatch(_HELD[kind], held) for held in updates.held
+    )
 
 
 @rule(
@@ -21,19 +65,19 @@ _COMMANDS = {"apt": "apt upgrade", "dnf": "dnf update", "yum": "yum update"}
     ("warning", "error"),
     whole=True,
     always=True,
-    why="An upgrade of all packages, meant for something else, replaces the driver: programs end "
-    "with 'Driver/library version mismatch' until the module is loaded again, or the new driver "
-    "does not support the GPU.",
-    manual="Hold the driver's packages: apt-mark hold, or dnf versionlock add. Upgrade the driver "
-    "on all nodes together, while no job runs.",
+    why="an upgrade of all packages, meant for something else, replaces the driver: programs "
+    "end with 'Driver/library version mismatch' until the module is loaded again, or the "
+    "new driver does not support the GPU",
+    manual="hold the driver's packages: apt-mark hold, or dnf versionlock add; upgrade the "
+    "driver on all nodes together, while no job runs",
     alone="Ask the admin to hold the driver's packages.",
 )
-def upgrade_waiting(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def upgrade_waiting(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The next manual upgrade would replace the driver."""
-    upgrade = found.driver.upgrade
+    upgrade = state.driver.upgrade
     if upgrade is None or upgrade.held or not replaces(upgrade):
         return
-    dropped = _dropped(upgrade.candidate, models(found, wanted))
+    dropped = _dropped(upgrade.candidate, models(state, wanted))
     last = {gpu: limits.last for gpu in dropped if (limits := support(gpu))}
     command = _COMMANDS.get(upgrade.manager, "upgrade")
     yield Fault(
@@ -47,7 +91,6 @@ def upgrade_waiting(found: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         else "the library is replaced while the old module stays loaded: each program ends with "
         "'Driver/library version mismatch', and the nodes differ until all are upgraded",
         fix=_fix(upgrade),
-        fixable=False,
         severity="error" if last else None,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,30 +32,64 @@ class Unlike:
 
 
 @dataclass(frozen=True)
-class Among:
+class Newcomer:
+    """A server that is to become a node, and what is known of it beforehand.
+
+    `addresses` are what `address` stands for, which is itself where it is no name. `group` is the
+    one that was given, `host_keys` those that were accepted. `pinned` are the host keys of the
+    nodes by name; keys are as in known_hosts: type and key. `here` is what this machine's resolver
+    says of the name (None: no answer).
+    """
+
+    address: str
+    addresses: tuple[str, ...] = ()
+    group: str | None = None
+    host_keys: tuple[str, ...] = ()
+    pinned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    here: tuple[str, ...] | None = ()
+
+    def is_at(self, address: str) -> bool:
+        """Whether an address is one of the newcomer's, however it is spelt."""
+        own = {plain(each) for each in (self.address, *self.addresses)}
+        return plain(address) in own
+
+
+def plain(address: str) -> str:
+    """Return an address without prefix and zone, in its shortest spelling; a name as it is."""
+    try:
+        return str(ipaddress.ip_interface(address.partition("%")[0]).ip)
+    except ValueError:
+        return address
+
+
+@dataclass(frozen=True)
+class Nodes:
     """The node's own name, every node of the inventory, and the states of those that were asked.
 
-    A node of `nodes` that is not in `found` was not asked in this run, or gave no answer: nothing
+    A node of `peers` that is not in `states` was not asked in this run, or gave no answer: nothing
     is known of it, and nothing may be concluded. `allow_deletions`: this run has
     `--data allow_deletions=true`. `unlike`: what this node may not differ in, and does. `made` has
     what `once` made; nodes that are judged together share it. `via`: how the answers came, one of
-    VIAS or FILES.
+    VIAS or FILES. `newcomer`: this node is not one yet, and what is known of it. `task`: what a
+    command judges the nodes for.
     """
 
     name: str = ""
-    nodes: tuple[Peer, ...] = ()
-    found: Mapping[str, NodeState] = field(default_factory=dict)
+    peers: tuple[Peer, ...] = ()
+    states: Mapping[str, NodeState] = field(default_factory=dict)
     allow_deletions: bool = False
     unlike: tuple[Unlike, ...] = ()
     made: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
     via: str = SSH
+    newcomer: Newcomer | None = None
+    task: object = None
 
-    def once(self, work: Callable[[Among], T]) -> T:
-        """Return what `work` makes of `nodes` and `found` alone: it runs once for all nodes.
+    def once(self, work: Callable[[Nodes], T]) -> T:
+        """Return what `work` makes of `peers` and `states` alone: it runs once for all nodes.
 
         Without it a rule that looks at every other node takes the square of their number.
         """
-        key = work, id(self.nodes)
+        key = work, id(self.peers)
         if key not in self.made:
             self.made[key] = work(self)
         made: T = self.made[key]
@@ -63,9 +98,9 @@ class Among:
     @cached_property
     def others(self) -> tuple[Peer, ...]:
         """Every node of the inventory but this one."""
-        return tuple(each for each in self.nodes if each.name != self.name)
+        return tuple(peer for peer in self.peers if peer.name != self.name)
 
     @cached_property
     def itself(self) -> Peer | None:
         """This node as the others reach it; None where no inventory names it."""
-        return next((each for each in self.nodes if each.name == self.name), None)
+        return next((peer for peer in self.peers if peer.name == self.name), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -10,14 +10,13 @@ from typing import TypeVar
 
 from gpu_node.drift.engine.differences import Compared, drifting, unlikes
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.engine.registry import RULES, Rule
 from gpu_node.drift.engine.rule import is_on
-from gpu_node.drift.engine.rules import RULES, Rule
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.engine.subject import Thing
 from gpu_node.facts.node import NodeState
-from gpu_node.facts.probe.bounds import in_words
-from gpu_node.facts.probe.guard import culprits
+from gpu_node.facts.probe.bounds import breaking, in_words
 from gpu_node.inventories.schema import NodeWanted
 
 # More of one rule on one node, or of all, is no list that a person reads.
@@ -34,18 +33,12 @@ T = TypeVar("T")
 class Judged:
     """What is judged of a node: what was found, what is wanted, and who is around it.
 
-    Of `among` the states are those of the nodes that are judged together, and maybe of others.
+    Of `nodes` the states are those of the nodes that are judged together, and maybe of others.
     """
 
-    found: NodeState
+    state: NodeState
     wanted: NodeWanted
-    among: Among
-
-    def beside(self, names: Iterable[str]) -> Judged:
-        """Return it with the states of some nodes alone."""
-        names = set(names)
-        around = {name: each for name, each in self.among.found.items() if name in names}
-        return replace(self, among=replace(self.among, found=around, made={}))
+    nodes: Nodes
 
 
 @dataclass(frozen=True)
@@ -65,7 +58,8 @@ def by_rules(nodes: Mapping[str, Judged]) -> Judgement:
     """Return what each rule finds on each node, but for those of `by_comparing`.
 
     A rule that a node's own answer breaks is a finding about that node: `AREA.unreadable`. One
-    between nodes is judged without those that break it, and the finding is about these.
+    between nodes is judged without the node that breaks it, and the finding is about that one; if
+    it is not one alone, the finding is about all nodes.
     """
     judged = _by(_BY_AREA, nodes, {name: [] for name in nodes})
     off = {name: node for name, node in nodes.items() if node.wanted.checks}
@@ -84,12 +78,12 @@ def by_comparing(
     """
     unlike = unlikes(
         {
-            name: Compared(node.found, node.wanted, (*unread[name], *by_rules[name]))
+            name: Compared(node.state, node.wanted, (*unread[name], *by_rules[name]))
             for name, node in nodes.items()
         }
     )
     compared = {
-        name: replace(node, among=replace(node.among, unlike=unlike[name]))
+        name: replace(node, nodes=replace(node.nodes, unlike=unlike[name]))
         for name, node in nodes.items()
     }
     judged = _by(_COMPARING, compared, {name: list(each) for name, each in by_rules.items()})
@@ -113,10 +107,10 @@ def _placed(findings: Iterable[Finding], added: Iterable[Finding]) -> list[Findi
 def _by(
     rules: Iterable[Rule],
     nodes: Mapping[str, Judged],
-    found: dict[str, list[Finding]],
+    so_far: dict[str, list[Finding]],
     on: bool = True,
 ) -> Judgement:
-    """Add to what was found what these rules find; `on=False`: those that are turned off."""
+    """Add to the findings so far what these rules find; `on=False`: those that are turned off."""
     blamed: set[str] = set()
     for rule in rules:
         asked = {
@@ -127,9 +121,9 @@ def _by(
         judged = _between(rule, asked) if rule.between else Judgement(_own(rule, asked))
         blamed |= judged.blamed
         for name, findings in judged.findings.items():
-            if name in found:
-                found[name] += findings if len(found[name]) < _MOST_OF_ALL else _too_many(rule)
-    return Judgement(found, frozenset(blamed))
+            if name in so_far:
+                so_far[name] += findings if len(so_far[name]) < _MOST_OF_ALL else _too_many(rule)
+    return Judgement(so_far, frozenset(blamed))
 
 
 def _too_many(rule: Rule) -> list[Finding]:
@@ -153,12 +147,12 @@ def unread(area: str, subject: str, reason: str) -> Finding:
     )
 
 
-def shown(found: NodeState) -> Iterator[Finding]:
+def shown(state: NodeState) -> Iterator[Finding]:
     """Yield a finding for each fact of the report that cannot be made of a node's answer."""
     for fact in FACTS:
-        if reason := fact.broken(found):
+        if reason := fact.broken(state):
             yield unread(fact.area, fact.name, f"not understood: {reason}")
-        elif reason := fact.unread(found):
+        elif reason := fact.unread(state):
             yield unread(fact.area, fact.name, reason)
 
 
@@ -171,42 +165,50 @@ def attempt(work: Callable[[], T], area: str, subject: str) -> T | Finding:
 
 
 def _own(rule: Rule, nodes: Mapping[str, Judged]) -> dict[str, list[Finding]]:
-    found = {}
+    findings = {}
     for name, node in nodes.items():
         result = attempt(partial(_findings, rule, node), rule.area, rule.id)
-        found[name] = [result] if isinstance(result, Finding) else result
-    return found
+        findings[name] = [result] if isinstance(result, Finding) else result
+    return findings
 
 
 def _between(rule: Rule, nodes: Mapping[str, Judged]) -> Judgement:
     try:
         return Judgement({name: _findings(rule, node) for name, node in nodes.items()})
     except Exception:
-        blamed = _blamed(rule, nodes)
-    found = {
+        others = [name for node in nodes.values() for name in node.nodes.states]
+    names = tuple(dict.fromkeys([*nodes, *others]))
+
+    def judge(some: tuple[str, ...]) -> None:
+        for node in _alone(nodes, set(some)).values():
+            _findings(rule, node)
+
+    blamed = breaking(judge, names)
+    findings = {
         name: [unread(rule.area, rule.id, f"not understood: {reason}")]
         for name, reason in blamed.items()
     }
-    left = {name for node in nodes.values() for name in node.among.found} - blamed.keys()
-    rest = {name: node.beside(left) for name, node in nodes.items() if name not in blamed}
-    return Judgement(found | _own(rule, rest), frozenset(blamed))
+    rest = _alone(nodes, {*names} - blamed.keys())
+    return Judgement(findings | _own(rule, rest), frozenset(blamed))
 
 
-def _blamed(rule: Rule, nodes: Mapping[str, Judged]) -> dict[str, str]:
-    """Return the nodes that break a rule, each with the reason."""
-
-    def judge(names: tuple[str, ...]) -> None:
-        for name in names:
-            if name in nodes:
-                _findings(rule, nodes[name].beside(names))
-
-    around = [name for node in nodes.values() for name in node.among.found]
-    return culprits(judge, dict.fromkeys([*nodes, *around]))
+def _alone(nodes: Mapping[str, Judged], names: Collection[str]) -> dict[str, Judged]:
+    """Return the nodes of these names, with the states of these alone around them."""
+    made: dict[object, object] = {}
+    shared: dict[int, dict[str, NodeState]] = {}
+    alone = {}
+    for name in (name for name in nodes if name in names):
+        known = nodes[name].nodes.states
+        if id(known) not in shared:  # nodes that are judged together share one
+            shared[id(known)] = {each: state for each, state in known.items() if each in names}
+        others = replace(nodes[name].nodes, states=shared[id(known)], made=made)
+        alone[name] = replace(nodes[name], nodes=others)
+    return alone
 
 
 def _findings(rule: Rule, node: Judged) -> list[Finding]:
-    findings = rule.findings(node.found, node.wanted, node.among)
-    found = list(islice(findings, _MOST_FINDINGS + 1))
-    if len(found) > _MOST_FINDINGS:
+    findings = rule.findings(node.state, node.wanted, node.nodes)
+    listed = list(islice(findings, _MOST_FINDINGS + 1))
+    if len(listed) > _MOST_FINDINGS:
         raise ValueError(f"more than {_MOST_FINDINGS} findings of {rule.id}")
-    return found
+    return listed
