@@ -8,10 +8,10 @@ this; it reports problems in a new environment, and repairs them in its next run
 
 from pyinfra import host
 
-from gpu_node.deploy.engine.contained import contain
+from gpu_node.deploy.engine.contained import contain, contained
 from gpu_node.deploy.engine.failures import alone
 from gpu_node.deploy.engine.interruption import watch
-from gpu_node.deploy.engine.plan import plan
+from gpu_node.deploy.engine.planning import plan
 from gpu_node.deploy.engine.proof import prove
 from gpu_node.deploy.nccl import step as nccl
 from gpu_node.deploy.ssh import step as ssh
@@ -23,10 +23,12 @@ PROVED = (environment_missing,)
 
 watch(host.state)
 contain(host.state)
-node = plan(host)
-if node is not None:
-    workspace.programs(plan=node, **alone(host, "rsync", CHANGE_SECONDS))
-    if node.has_copies:
-        ssh.converge(plan=node, **alone(host, "ssh", CHANGE_SECONDS))
-    nccl.environments(plan=node, **alone(host, "environments", COPY_SECONDS, ["rsync", "ssh"]))
-    prove(node, PROVED)
+with contained(host):
+    node = plan(host)
+    if node is not None:
+        is_copied = nccl.has_copies(node)
+        workspace.programs(plan=node, **alone(host, "rsync", CHANGE_SECONDS))
+        if is_copied:
+            ssh.converge(plan=node, **alone(host, "ssh", CHANGE_SECONDS))
+        nccl.environments(plan=node, **alone(host, "environments", COPY_SECONDS, ["rsync", "ssh"]))
+        prove(node, PROVED, always=is_copied)

@@ -13,7 +13,7 @@ from gpu_node.deploy.driver import step as driver
 from gpu_node.deploy.engine.contained import contain, contained
 from gpu_node.deploy.engine.failures import alone
 from gpu_node.deploy.engine.interruption import watch
-from gpu_node.deploy.engine.plan import plan
+from gpu_node.deploy.engine.planning import plan
 from gpu_node.deploy.engine.proof import prove
 from gpu_node.deploy.engine.summary import announce
 from gpu_node.deploy.env import step as env

@@ -9,17 +9,17 @@ is_session() {
   path=$(readlink "$1/exe" 2>/dev/null) || return 1
   path=${path% (deleted)}
   case ${path%/*} in
-    /bin | /sbin | /usr/bin | /usr/sbin | /lib | /lib/*) ;;
-    /usr/lib | /usr/lib/* | /usr/libexec | /usr/libexec/*) ;;
-    *) return 1 ;;
+    (/bin | /sbin | /usr/bin | /usr/sbin | /lib | /lib/*) ;;
+    (/usr/lib | /usr/lib/* | /usr/libexec | /usr/libexec/*) ;;
+    (*) return 1 ;;
   esac
   case ${path##*/} in
-    sh | bash | dash | zsh | fish | ksh | ksh93 | mksh | tcsh | csh | busybox | login | su | sudo) ;;
-    agetty | mingetty | getty) ;;
-    sshd | sshd-session | sshd-auth | sftp-server | screen | screen-* | tmux | tmux-* | mosh-server) ;;
-    systemd | systemd-executor | dbus-daemon | dbus-broker | dbus-broker-launch) ;;
-    ssh-agent | gpg-agent) ;;
-    *) return 1 ;;
+    (sh | bash | dash | zsh | fish | ksh | ksh93 | mksh | tcsh | csh | busybox | login | su | sudo) ;;
+    (agetty | mingetty | getty) ;;
+    (sshd | sshd-session | sshd-auth | sftp-server | screen | screen-* | tmux | tmux-* | mosh-server) ;;
+    (systemd | systemd-executor | dbus-daemon | dbus-broker | dbus-broker-launch) ;;
+    (ssh-agent | gpg-agent) ;;
+    (*) return 1 ;;
   esac
 }
 # Its command line; kernel threads and ended processes have none.
@@ -38,8 +38,8 @@ cpu_jobs() {
     [ -n "$uid" ] || continue # it has ended
     case $(cat "$process/comm" 2>/dev/null) in
       # The process that holds the cgroup of slurmd's steps never ends, and is not a step.
-      slurmstepd) ! words "$process" | grep -q '^[^ ]* infinity' || continue ;;
-      *)
+      (slurmstepd) ! words "$process" | grep -q '^[^ ]* infinity' || continue ;;
+      (*)
         if [ "$uid" = 0 ]; then
           [ "$trainer_id" = 0 ] && [ -n "$(words "$process")" ] && is_login "$process" || continue
         else
@@ -49,7 +49,7 @@ cpu_jobs() {
         ! is_session "$process" || continue
         ! grep -qs '^State:[[:space:]]*Z' "$process/status" || continue ;;
     esac
-    case $above in *" ${process#/proc/} "*) continue ;; esac
+    case $above in (*" ${process#/proc/} "*) continue ;; esac
     [ "$(group "$process")" != "$ours" ] || continue
     user=$(ls -ld "$process" 2>/dev/null | awk '{ print $3 }')
     [ -n "$user" ] || continue # it has ended

@@ -52,9 +52,9 @@ if [ ! -e "$tree/$source/$version/source" ]; then
   output=$(dkms add -m "$source" -v "$version" 2>&1 </dev/null) || fail "dkms add: $(echo "$output" | tail -n 1)"
 fi
 case $(state) in
-  built | installed) ;;
+  (built | installed) ;;
   # dkms regards the rest of a killed run as a build.
-  *) unbuild ;;
+  (*) unbuild ;;
 esac
 rm -f "$log"
 output=$(dkms install -m "$source" -v "$version" -k "$kernel" 2>&1 </dev/null)

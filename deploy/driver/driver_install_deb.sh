@@ -10,17 +10,17 @@ DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
 umask 022
 fail() { echo "gpu-node: driver: $1" >&2; exit 1; }
 # 535.154.05-0ubuntu1 is 535.154.05, and of branch 535; 1: before it is an epoch.
-is_wanted() { case ${1#*:} in "$version" | "$version"[!0-9]*) return 0 ;; esac; return 1; }
+is_wanted() { case ${1#*:} in ("$version" | "$version"[!0-9]*) return 0 ;; esac; return 1; }
 status() { dpkg-query -W -f '${db:Status-Status} ${Version}' "$1" 2>/dev/null; }
 is_whole() { found=$(status "$1") && [ "${found%% *}" = installed ] && is_wanted "${found#* }"; }
 # A module that cannot be compiled leaves its package half configured: the build reports that.
 is_unpacked() {
   found=$(status "$1") || return 1
-  case $found in 'installed '* | 'half-configured '* | 'unpacked '* | 'triggers-'*) is_wanted "${found#* }" ;; *) false ;; esac
+  case $found in ('installed '* | 'half-configured '* | 'unpacked '* | 'triggers-'*) is_wanted "${found#* }" ;; (*) false ;; esac
 }
 is_begun() {
   for name in $packages; do
-    case $(status "$name") in '' | 'not-installed '* | 'config-files '*) ;; *) return 0 ;; esac
+    case $(status "$name") in ('' | 'not-installed '* | 'config-files '*) ;; (*) return 0 ;; esac
   done
   return 1
 }
@@ -59,7 +59,7 @@ of_branch() {
 refuse_reload "the driver's packages"
 of='' here=''
 finish_what_was_begun
-case $version in *.*.*) ;; *) of_branch ;; esac
+case $version in (*.*.*) ;; (*) of_branch ;; esac
 patient apt-get -q update || :
 fetched=$output
 set --

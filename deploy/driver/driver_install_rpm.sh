@@ -8,7 +8,7 @@ set -uf
 LC_ALL=C; export LC_ALL
 umask 022
 fail() { echo "gpu-node: driver: $1" >&2; exit 1; }
-is_wanted() { case ${1#*:} in "$version" | "$version"[!0-9]*) return 0 ;; esac; return 1; }
+is_wanted() { case ${1#*:} in ("$version" | "$version"[!0-9]*) return 0 ;; esac; return 1; }
 version_of() { rpm -q --qf '%{VERSION}-%{RELEASE}\n' "$1" 2>/dev/null | head -n 1; }
 is_whole() { rpm -q "$1" >/dev/null 2>&1 && is_wanted "$(version_of "$1")"; }
 is_begun() {
@@ -36,9 +36,9 @@ of_branch() {
 }
 refuse_reload "the driver's packages"
 of='' here=''
-case $version in *.*.*) ;; *) of_branch ;; esac
+case $version in (*.*.*) ;; (*) of_branch ;; esac
 # The wanted version has no release, or is only a branch.
-case $version in *.*.*) rest='-*' ;; *) rest='.*' ;; esac
+case $version in (*.*.*) rest='-*' ;; (*) rest='.*' ;; esac
 set --
 for name in $packages; do
   is_whole "$name" || set -- "$@" "$name-$version$rest"
@@ -57,12 +57,12 @@ if [ "$#" -gt 0 ]; then
   # For a branch: the newest version of the first package; all must have the same version.
   comes=$(rows | awk -v names=" $packages " '$3 ~ /[0-9]-/ && index(names, " " $1 " ") { print $3; exit }')
   comes=${comes#*:}
-  case $version in *.*.*) ;; *) [ -z "$comes" ] || version=${comes%%-*} ;; esac
+  case $version in (*.*.*) ;; (*) [ -z "$comes" ] || version=${comes%%-*} ;; esac
   # Dependencies must have the same version.
   other=$(rows | awk '/^ +[^ ]/ && $3 ~ /[0-9]-/ { print $1, $3 }' | while read -r name comes; do
     case ${comes#*:} in ("${version%%.*}".*) is_wanted "$comes" || echo "$name $comes" ;; esac
   done | head -n 1)
-  case " $packages " in *" ${other%% *} "*)
+  case " $packages " in (*" ${other%% *} "*)
     [ -z "$other" ] || fail "$manager would install $other beside $version: want one version in full; nothing was changed" ;;
   esac
   [ -z "$other" ] || fail "$manager would install $other with them: name that package in driver.packages, too; nothing was changed"
@@ -79,8 +79,8 @@ set --
 for name in $packages; do set -- "$@" "$name-$(version_of "$name")"; done
 if ! patient $manager -q versionlock list; then
   case $($manager --version 2>/dev/null | head -n 1) in
-    3.*) plugin=yum-plugin-versionlock ;;
-    *) plugin='dnf-command(versionlock)' ;;
+    (3.*) plugin=yum-plugin-versionlock ;;
+    (*) plugin='dnf-command(versionlock)' ;;
   esac
   patient $manager -y -q install "$plugin" || :
 fi

@@ -12,8 +12,8 @@ reason() { echo "$1" | grep -E '^ ?(E|W|Err)[: ]' | tail -n 1 | cut -c 1-300; }
 headers() {
   name=$(dpkg-query -S "/boot/vmlinuz-$1" 2>/dev/null | head -n 1 | sed 's/:.*//')
   case $name in
-    proxmox-kernel-* | pve-kernel-*) echo "$name" | sed 's/-kernel-/-headers-/; s/-signed$//' ;;
-    *) echo "linux-headers-$1" ;;
+    (proxmox-kernel-* | pve-kernel-*) echo "$name" | sed 's/-kernel-/-headers-/; s/-signed$//' ;;
+    (*) echo "linux-headers-$1" ;;
   esac
 }
 lacks_dkms() { [ "$dkms" = yes ] && ! command -v dkms >/dev/null 2>&1; }

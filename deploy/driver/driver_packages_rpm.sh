@@ -17,7 +17,7 @@ devel() {
     # For a file of no package, rpm prints a message instead of a name.
     owner=$(rpm -qf --qf '%{NAME}\n' "$image" 2>/dev/null) && name=$(echo "$owner" | head -n 1) && break
   done
-  case $name in *kernel*) ;; *) name=kernel ;; esac
+  case $name in (*kernel*) ;; (*) name=kernel ;; esac
   release=${1%+debug}
   echo "${name%-core}-devel-${release%.debug}"
 }

@@ -48,9 +48,9 @@ def packages(
 
         driver.packages(manager="yum", kernels=["3.10.0-1160.119.1.el7.x86_64"], dkms=True)
     """
-    found = _found("kernels,dkms")
-    lacking = [name for name in kernels if not _has_headers(found, name)]
-    has_dkms = found.dkms is not None and found.dkms.present
+    state = _state("kernels,dkms")
+    lacking = [name for name in kernels if not _has_headers(state, name)]
+    has_dkms = state.dkms is not None and state.dkms.present
     if not lacking and (has_dkms or not dkms):
         host.noop("dkms and the kernels' headers are installed")
         return
@@ -125,7 +125,7 @@ def module(
 
         driver.module(kernel="6.1.0-37-amd64", version="535.154.05")
     """
-    there = kernel_of(_found("kernels"), kernel)
+    there = kernel_of(_state("kernels"), kernel)
     if there is not None and is_built(there, version):
         host.noop(f"{kernel} has nvidia {version}")
         return
@@ -148,10 +148,10 @@ def hold_kernel(kernel: str = "") -> Generator[Command, None, None]:
 
         driver.hold_kernel(kernel="5.15.0-119-generic")
     """
-    found = _found("kernels,next")
-    boot = found.boot
+    state = _state("kernels,next")
+    boot = state.boot
     is_so = boot is not None and (boot.held or "") == kernel
-    if is_so and (not kernel or next_boot(found).kernel == kernel):
+    if is_so and (not kernel or next_boot(state).kernel == kernel):
         host.noop(f"{kernel} is held" if kernel else "no kernel is held")
         return
     entry = menu_entry(boot, kernel) if boot is not None and kernel else None
@@ -175,12 +175,12 @@ def loaded(
 
         driver.loaded(version="535.154.05")
     """
-    found = _found("loaded").loaded
-    if found is not None and found.nvidia == version:
+    modules = _state("loaded").loaded
+    if modules is not None and modules.nvidia == version:
         host.noop(f"nvidia {version} is loaded")
         return
     # A module that is not loaded has no users.
-    harmless = found is not None and not found.nvidia
+    harmless = modules is not None and not modules.nvidia
     change = script(
         "module",
         version=version,
@@ -207,11 +207,11 @@ def no_nouveau(
 
         driver.no_nouveau(kernels=["6.1.0-37-amd64"])
     """
-    found = _found("loaded,nouveau")
-    away = found.nouveau is not None and (found.nouveau.blacklists or found.nouveau.cmdline)
-    is_there = found.loaded is None or found.loaded.nouveau
-    images = found.nouveau.initramfs if found.nouveau is not None else {}
-    kernels = [each for each in kernels if not away or images.get(each, True)]
+    state = _state("loaded,nouveau")
+    away = state.nouveau is not None and (state.nouveau.blacklists or state.nouveau.cmdline)
+    is_there = state.loaded is None or state.loaded.nouveau
+    images = state.nouveau.initramfs if state.nouveau is not None else {}
+    kernels = [kernel for kernel in kernels if not away or images.get(kernel, True)]
     if away and not kernels and not is_there:
         host.noop("nouveau is blacklisted")
         return
@@ -241,11 +241,11 @@ def persistence(
 
         driver.persistence()
     """
-    found = _found("loaded,smi,units")
-    gpus = found.smi.gpus if found.smi else ()
+    state = _state("loaded,smi,units")
+    gpus = state.smi.gpus if state.smi else ()
     is_on = gpus and all(gpu.persistence for gpu in gpus)
-    is_lost = found.loaded is not None and found.loaded.keeps_persistence is False
-    if is_on and not is_lost and not (allow_disruption and found.waiting):
+    is_lost = state.loaded is not None and state.loaded.keeps_persistence is False
+    if is_on and not is_lost and not (allow_disruption and state.waiting):
         host.noop("persistence mode is on")
         return
     change = script("persistence", later=_word(later), allow_reload=_word(allow_disruption))
@@ -276,7 +276,7 @@ def reboot(
 
         driver.reboot(version="535.154.05", _serial=True)
     """
-    if _is_right(_found("kernels,loaded"), version):
+    if _is_right(_state("kernels,loaded"), version):
         host.noop(f"nvidia {version} is loaded, and the running kernel is installed")
         return
     # An earlier operation may have repaired it: the script on the node checks once more.
@@ -290,16 +290,16 @@ def _word(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _found(only: str) -> DriverState:
+def _state(only: str) -> DriverState:
     return DriverState.known(host.get_fact(Driver, only=only))
 
 
-def _is_right(found: DriverState, version: str) -> bool:
-    loaded = found.loaded
+def _is_right(state: DriverState, version: str) -> bool:
+    loaded = state.loaded
     is_loaded = loaded is not None and loaded.nvidia == version and not loaded.nouveau
-    return is_loaded and running(found) is not None
+    return is_loaded and running(state) is not None
 
 
-def _has_headers(found: DriverState, name: str) -> bool:
-    kernel = kernel_of(found, name)
+def _has_headers(state: DriverState, name: str) -> bool:
+    kernel = kernel_of(state, name)
     return kernel is not None and kernel.headers

@@ -21,7 +21,7 @@ unit_file() {
 # load UNIT: have systemd read its files again where they have changed
 load() {
   [ -d /run/systemd/system ] || return 0
-  case $(systemctl show -p NeedDaemonReload "$1" 2>/dev/null) in *=yes) ;; *) return 0 ;; esac
+  case $(systemctl show -p NeedDaemonReload "$1" 2>/dev/null) in (*=yes) ;; (*) return 0 ;; esac
   if takes_gpus; then
     echo "gpu-node: persistence mode: $1 is as written from the next boot on: systemd is not reloaded, which takes the GPUs from running containers: $containers"
   else

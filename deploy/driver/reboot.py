@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from dataclasses import dataclass, field
 from time import monotonic, sleep
 
 from pyinfra import logger
@@ -12,7 +13,7 @@ from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors.base import BaseConnector
 
 from gpu_node.deploy.engine.rights import of_operation
-from gpu_node.deploy.engine.run import run_of
+from gpu_node.deploy.engine.run import Slot, run_of
 from gpu_node.deploy.engine.scripts import RUN_SECONDS
 from gpu_node.facts.ask.controller import run_here
 from gpu_node.facts.ask.execute import NoAnswer, execute
@@ -34,6 +35,19 @@ _ASK_SECONDS = 20
 MARK = "/run/gpu-node.reboot"
 NOT_DUE = "gpu-node: reboot: no longer needed"
 _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
+
+
+@dataclass
+class _Reboots:
+    """The reboots of a run."""
+
+    # The node that did not come back: no other one is rebooted.
+    stopped_at: str = ""
+    # The id of each node's boot before its reboot.
+    boots_before: dict[str, str] = field(default_factory=dict)
+
+
+_REBOOTS = Slot(_Reboots)
 
 
 def roll_out(
@@ -103,16 +117,17 @@ def on_controller(command: str, node: str) -> str:
 
 def begin(state: State, host: Host) -> bool:
     """Refuse if another node did not return; else record the boot id of this one."""
-    run = run_of(state)
-    if run.stopped_at:
+    reboots = run_of(state).of(_REBOOTS)
+    if reboots.stopped_at:
         logger.error(
-            f"{host.print_prefix}not rebooted: {run.stopped_at} did not come back with its driver"
+            f"{host.print_prefix}not rebooted: {reboots.stopped_at} did not come back with its "
+            "driver"
         )
         return False
     boot = _answer(host.connector, _BOOT_ID)
     if boot is None:
         return _stop(state, host, "cannot read its boot ID; it was not rebooted")
-    run.node(host).boot_before = boot
+    reboots.boots_before[host.name] = boot
     return True
 
 
@@ -124,7 +139,7 @@ def finish(state: State, host: Host, version: str) -> bool:
     end = monotonic() + SECONDS
     while monotonic() < end:
         sleep(_INTERVAL)
-        if _is_back(host, run_of(state).node(host).boot_before):
+        if _is_back(host, run_of(state).of(_REBOOTS).boots_before.get(host.name, "")):
             return _is_right(state, host, version)
     return _stop(state, host, f"did not come back within {SECONDS} s: look at its console")
 
@@ -142,19 +157,19 @@ def _is_back(host: Host, boot_before: str) -> bool:
 def _is_right(state: State, host: Host, version: str) -> bool:
     try:
         with fresh(host) as connector:
-            found = probe(host, connector).driver
+            driver = probe(host, connector).driver
     except (PyinfraError, ProbeError) as error:
         return _stop(state, host, f"is back, and its state is unknown: {visible(str(error))}")
-    loaded = found.loaded.nvidia if found.loaded else ""
-    if loaded == version and found.smi is not None and found.smi.gpus:
+    loaded = driver.loaded.nvidia if driver.loaded else ""
+    if loaded == version and driver.smi is not None and driver.smi.gpus:
         return True
-    message = f"; nvidia-smi says: {found.smi.output}" if found.smi and found.smi.output else ""
+    message = f"; nvidia-smi says: {driver.smi.output}" if driver.smi and driver.smi.output else ""
     what = f"nvidia {loaded}" if loaded else "no nvidia module"
     return _stop(state, host, f"is back with {what} loaded, wanted {version}{visible(message)}")
 
 
 def _stop(state: State, host: Host, why: str) -> bool:
-    run_of(state).stopped_at = host.name
+    run_of(state).of(_REBOOTS).stopped_at = host.name
     logger.error(f"{host.print_prefix}{why}; no other node will be rebooted")
     return False
 

@@ -10,30 +10,49 @@ from pyinfra.api import deploy
 from gpu_node.deploy.driver import operations as driver
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.proof import refuse
-from gpu_node.drift.driver import rules, rules_driver_packages, rules_gpus, rules_risks
+from gpu_node.drift.driver import (
+    rules,
+    rules_driver_packages,
+    rules_gpus,
+    rules_module,
+    rules_persistence,
+)
 from gpu_node.drift.driver.install_plan import is_full, to_install, with_driver
-from gpu_node.drift.driver.target import source_of, target
+from gpu_node.drift.driver.subjects import KernelRelease
+from gpu_node.drift.driver.target import source_of, survives_boot, target
 from gpu_node.drift.engine.check import check
 from gpu_node.drift.engine.finding import Severity
 from gpu_node.drift.engine.rule import Rule
-from gpu_node.drift.engine.subject import KernelRelease
 
-REPAIRS = (
-    rules.dkms_missing,
-    rules.headers_missing,
-    rules.module_not_built,
-    rules.boots_without,
-    rules_driver_packages.not_installed,
-    rules_driver_packages.package_missing,
-    rules_gpus.not_loaded,
-    rules_gpus.library_mismatch,
-    rules_gpus.persistence,
-    rules_risks.nouveau,
-    rules_risks.kernel_hold,
-)
 _BUILT = (rules.module_not_built, rules.boots_without)
-_LOADED = (rules_gpus.not_loaded, rules_gpus.library_mismatch)
+_LOADED = (rules_module.not_loaded, rules_module.library_mismatch)
 _LACKING = (rules_driver_packages.not_installed, rules_driver_packages.package_missing)
+
+# Findings that may need a reboot: a module that cannot be unloaded, or a kernel that was removed.
+_REBOOTED = (*_LOADED, rules_module.nouveau, rules.module_not_built)
+# With an error of one of these rules, the node may have no GPUs after a boot.
+_BARRED = (rules_module.secure_boot, rules_gpus.unsupported_gpu)
+
+
+def changes_node(plan: Plan) -> bool:
+    """Whether a run changes a node although nothing is left to repair by a step."""
+    return reboots(plan) or reloads(plan)
+
+
+def reboots(plan: Plan) -> bool:
+    """Whether a reboot may help the node, is allowed, and would not lose what works now."""
+    if not plan.reboot or plan.wanted.driver is None:
+        return False
+    version = target(plan.state.driver, plan.wanted.driver)
+    barred = any(guard.severity == "error" for guard in plan.guards(*_BARRED))
+    if version is None or barred or not survives_boot(plan.state.driver, version):
+        return False
+    return bool(plan.findings_of(*_REBOOTED))
+
+
+def reloads(plan: Plan) -> bool:
+    """Whether systemd is reloaded for a unit that it has not read, because that is allowed."""
+    return plan.allow_disruption and bool(plan.findings_of(rules_persistence.unit_waits))
 
 
 @deploy("Driver")
@@ -47,11 +66,11 @@ def converge(plan: Plan) -> None:
         refuse(name="Stop: this driver does not support these GPUs", findings=findings)
         return
     plan = _with_driver(plan)
-    version = target(plan.found.driver, wanted)
+    version = target(plan.state.driver, wanted)
     if version is None and not plan.repairs(*_LACKING):
         return
     # Before any build: a build may fail, and the node must still boot.
-    for kernel in plan.subjects(KernelRelease, rules_risks.kernel_hold, severity="error"):
+    for kernel in plan.subjects(KernelRelease, rules.kernel_hold, severity="error"):
         driver.hold_kernel(name="Boot the newest kernel that has the module", kernel=kernel.kernel)
     _dkms(plan, "error")
     _install(plan)
@@ -60,21 +79,21 @@ def converge(plan: Plan) -> None:
     running = _running(plan)
     # Where nothing is to be loaded, no kernel waits for the running one's module: pyinfra runs one
     # operation on all nodes at a time, and nodes then build together.
-    loads = plan.repairs(rules_risks.nouveau, *_LOADED)
+    loads = plan.repairs(rules_module.nouveau, *_LOADED)
     _kernels(plan, version, "error", lambda kernel: kernel == running or not loads)
-    if plan.repairs(rules_risks.nouveau):
+    if plan.repairs(rules_module.nouveau):
         driver.no_nouveau(
             name="Disable nouveau",
             kernels=_stale(plan),
             allow_disruption=plan.allow_disruption,
-            later=plan.reboots,
+            later=reboots(plan),
         )
     if plan.repairs(*_LOADED):
         driver.loaded(
             name=f"Load nvidia {version}",
             version=version,
             allow_disruption=plan.allow_disruption,
-            later=plan.reboots,
+            later=reboots(plan),
         )
     # After the running kernel: the next kernel's headers may not be available.
     _kernels(plan, version, "error", lambda kernel: kernel != running and loads)
@@ -87,21 +106,21 @@ def rest(plan: Plan) -> None:
     if wanted is None or _is_refused(plan):
         return
     plan = _with_driver(plan)
-    version = target(plan.found.driver, wanted)
+    version = target(plan.state.driver, wanted)
     if version is None:
         return
     # Without the module it is unknown whether persistence mode is on.
     unknown = wanted.persistence and plan.repairs(*_LOADED)
-    if unknown or plan.repairs(rules_gpus.persistence) or plan.reloads:
+    if unknown or plan.repairs(rules_persistence.persistence) or reloads(plan):
         driver.persistence(
             name="Turn persistence mode on",
-            later=plan.reboots,
+            later=reboots(plan),
             allow_disruption=plan.allow_disruption,
         )
     _dkms(plan, "warning")
     _kernels(plan, version, "warning", lambda kernel: True)
     # Last: the kernel that then boots has its module now, or the area has failed.
-    if plan.repairs(rules_risks.kernel_hold, severity="warning"):
+    if plan.repairs(rules.kernel_hold, severity="warning"):
         driver.hold_kernel(name="Release the held kernel")
 
 
@@ -109,8 +128,8 @@ def rest(plan: Plan) -> None:
 def restart(plan: Plan) -> None:
     """Reboot the node if its driver needs it and reboots are allowed."""
     plan = _with_driver(plan)
-    version = target(plan.found.driver, plan.wanted.driver) if plan.wanted.driver else None
-    if plan.reboots and version is not None and not _is_refused(plan):
+    version = target(plan.state.driver, plan.wanted.driver) if plan.wanted.driver else None
+    if reboots(plan) and version is not None and not _is_refused(plan):
         driver.reboot(
             name="Reboot, one node at a time, where the driver still needs it",
             version=version,
@@ -139,17 +158,17 @@ def _with_driver(plan: Plan) -> Plan:
         return plan
     if not plan.repairs(rules_driver_packages.not_installed):
         return plan
-    found = with_driver(plan.found, to_install(plan.found, wanted), wanted.version)
+    state = with_driver(plan.state, to_install(plan.state, wanted), wanted.version)
     first = plan.findings_of(rules_driver_packages.not_installed)
-    return replace(plan, found=found, findings=(*first, *check(found, plan.wanted, plan.among)))
+    return replace(plan, state=state, findings=(*first, *check(state, plan.wanted, plan.nodes)))
 
 
 def _install(plan: Plan) -> None:
-    wanted, manager = plan.wanted.driver, plan.found.nccl.manager
+    wanted, manager = plan.wanted.driver, plan.state.nccl.manager
     if wanted is None or wanted.version is None or not plan.repairs(*_LACKING):
         return
     if manager not in (None, "none"):
-        names = to_install(plan.found, wanted)
+        names = to_install(plan.state, wanted)
         driver.install(
             name=f"Install {', '.join(names)} {wanted.version}",
             manager=manager,
@@ -161,7 +180,7 @@ def _install(plan: Plan) -> None:
 
 
 def _dkms(plan: Plan, severity: Severity) -> None:
-    manager = plan.found.nccl.manager
+    manager = plan.state.nccl.manager
     if manager not in (None, "none") and plan.repairs(rules.dkms_missing, severity=severity):
         driver.packages(
             name="Install dkms",
@@ -172,7 +191,7 @@ def _dkms(plan: Plan, severity: Severity) -> None:
 
 
 def _running(plan: Plan) -> str:
-    return plan.found.driver.kernels.running if plan.found.driver.kernels else ""
+    return plan.state.driver.kernels.running if plan.state.driver.kernels else ""
 
 
 def _kernels(
@@ -183,7 +202,7 @@ def _kernels(
     The running one is first.
     """
     running = _running(plan)
-    source, manager = source_of(plan.found.driver, version), plan.found.nccl.manager
+    source, manager = source_of(plan.state.driver, version), plan.state.nccl.manager
     lacking = _releases(plan, severity, rules.headers_missing)
     bare = _releases(plan, severity, *_BUILT)
     chosen = filter(is_chosen, dict.fromkeys([*lacking, *bare]))
@@ -207,12 +226,12 @@ def _kernels(
 
 def _releases(plan: Plan, severity: Severity, *lacking: Rule) -> list[str]:
     """Return the kernels of a severity's findings."""
-    return [each.kernel for each in plan.subjects(KernelRelease, *lacking, severity=severity)]
+    return [subject.kernel for subject in plan.subjects(KernelRelease, *lacking, severity=severity)]
 
 
 def _stale(plan: Plan) -> list[str]:
     """Return the kernels whose initramfs is, or will be, older than the blacklist."""
-    nouveau, kernels = plan.found.driver.nouveau, plan.found.driver.kernels
+    nouveau, kernels = plan.state.driver.nouveau, plan.state.driver.kernels
     if nouveau is None or kernels is None:
         return []
     images = {each.name for each in kernels.installed if each.image}

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pyinfra.api import Host, State
 from pyinfra.api.exceptions import ConnectError
 
+from gpu_node.deploy.engine.hooks import hooks
 from gpu_node.deploy.engine.run import run_of
-from gpu_node.deploy.files.unsettled import settle
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.facts.ask.patience import GivenUp, Patience
 from gpu_node.facts.ask.session import ProbeError, fresh, probe, tune
 from gpu_node.facts.node import NodeState
-from gpu_node.facts.probe.bounds import in_words
+from gpu_node.facts.probe.bounds import not_understood
 from gpu_node.facts.probe.peers import peers_of
 
 
@@ -31,12 +31,13 @@ def _ask(host: Host, patience: Patience) -> NodeState | ProbeError:
     try:
         with patience.asking(host):
             tune(host.connector)
-            found = probe(host)
-        if settle(host, found.limits.unsettled or ()):
-            # The limits of a session are those at its start.
+            state = probe(host)
+        settled = [hook.settle(host, state) for hook in hooks()]
+        if any(settled):
+            # A session has the limits that were there at its start.
             with fresh(host) as connector, patience.asking(host, connector):
                 return probe(host, connector)
-        return found
+        return state
     except ProbeError as error:
         return error
     except GivenUp as error:
@@ -44,7 +45,7 @@ def _ask(host: Host, patience: Patience) -> NodeState | ProbeError:
     except ConnectError as error:
         return ProbeError(f"no new session: {error}")
     except Exception as error:  # the answer of one node must not end the run of another
-        return ProbeError(f"its answer is not understood: {in_words(error)}")
+        return ProbeError(not_understood(error))
 
 
 def states(state: State) -> dict[str, NodeState]:
@@ -53,7 +54,7 @@ def states(state: State) -> dict[str, NodeState]:
     return {name: each for name, each in answers.items() if isinstance(each, NodeState)}
 
 
-def among(host: Host, found: Mapping[str, NodeState]) -> Among:
+def nodes_of(host: Host, known: Mapping[str, NodeState]) -> Nodes:
     """Return a host among the nodes of its cluster, with the states that are known."""
     allowed = host.data.get("allow_deletions") is True
-    return Among(host.name, peers_of(host.data.dict()), found, allowed)
+    return Nodes(host.name, peers_of(host.data.dict()), known, allowed)

@@ -19,6 +19,7 @@ from gpu_node.deploy.engine.failures import areas, wait
 from gpu_node.deploy.engine.run import run_of
 from gpu_node.facts.probe.bounds import in_words
 from gpu_node.inventories.escape import visible
+from gpu_node.inventories.pyinfra_patches import change_operations
 
 
 @contextmanager
@@ -47,18 +48,16 @@ def contain(state: State) -> None:
     if run.is_contained:
         return
     run.is_contained = True
-    keep = state.set_op_data_for_host
 
-    def set_op_data_for_host(host: Host, op_hash: str, op_data: StateOperationHostData) -> None:
+    def change(host: Host, op_hash: str, op_data: StateOperationHostData) -> None:
         commands, within = op_data.command_generator, areas(op_data.global_arguments)
         if within:
             commands = effective(commands, sorted(state.get_op_meta(op_hash).names))
         if others := [other for area in within for other in area.behind]:
             commands = _in_turn(commands, state, partial(wait, state, host, op_hash, others))
         op_data.command_generator = _guarded(commands)
-        keep(host, op_hash, op_data)
 
-    state.set_op_data_for_host = set_op_data_for_host  # type: ignore[method-assign]
+    change_operations(state, change)
 
 
 def _in_turn(commands: Commands, state: State, wait: Callable[[], None]) -> Commands:

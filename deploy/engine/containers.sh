@@ -3,6 +3,7 @@
 # without systemd. 'Failed to initialize NVML: Unknown Error' stays until the container is made anew; an
 # idle container loses its GPUs as well.
 # Variables: allow_reload (yes: reload all the same), gn_process (facts/probe/process.py). The functions use `fail` of the script behind them.
+# Given: gn_process
 # shellcheck shell=sh disable=SC2154,SC3013
 eval "$gn_process"
 # outside: "PID NAMESPACE" of each process that is not in the node's own mount namespace (that of pid 1, and

@@ -20,7 +20,7 @@ from pyinfra.api.arguments import AllArguments
 
 from gpu_node.deploy.engine.run import node_of
 from gpu_node.facts.ask.session import is_open
-from gpu_node.inventories.connection.commands import missed
+from gpu_node.inventories.connection.connector import missed
 
 # A timer may be a little early.
 _NEARLY = 0.98
@@ -169,7 +169,7 @@ def failed(host: Host) -> tuple[str, ...]:
 
 def leave(state: State) -> None:
     """Fail the nodes that are out of the run: nothing more is tried or printed about them."""
-    state.fail_hosts({each for each in state.active_hosts if out(each)})
+    state.fail_hosts({host for host in state.active_hosts if out(host)})
 
 
 def out(host: Host) -> str:

@@ -1,6 +1,7 @@
 # Refuse, with pid, user and command, while a process has a libnccl mapped or holds a GPU.
 # Variables: allow (yes: change things all the same), holders (paths of programs that hold GPUs and
 # that the change does no harm to, one a line), gn_hide (facts/probe/redaction.py) and gn_process (facts/probe/process.py).
+# Given: gn_hide gn_process
 # shellcheck shell=sh disable=SC2154,SC2010,SC2012
 eval "$gn_process"
 group() { process_stat_of "$1/stat" | cut -d ' ' -f 4; }
@@ -14,7 +15,7 @@ uses() {
   # It also fails if a file is closed while it reads.
   files=$(ls -l "$1/fd" 2>/dev/null) || files=$(ls -l "$1/fd" 2>/dev/null) ||
     files=$(ls -l "$1/fd" 2>/dev/null) || code=2
-  case $files in *' /dev/nvidia'[0-9]*) return 0 ;; esac
+  case $files in (*' /dev/nvidia'[0-9]*) return 0 ;; esac
   if [ "$code" != 1 ] && is_closed "$1"; then return 2; fi
   return 1
 }
@@ -30,8 +31,8 @@ in_use() {
   above=$(callers)
   for process in /proc/[0-9]*; do
     uses "$process"
-    case $? in 0) why= ;; 1) continue ;; *) why=', which cannot be read' ;; esac
-    case $above in *" ${process#/proc/} "*) continue ;; esac
+    case $? in (0) why= ;; (1) continue ;; (*) why=', which cannot be read' ;; esac
+    case $above in (*" ${process#/proc/} "*) continue ;; esac
     # A preloaded libnccl is in this shell, too.
     [ "$(group "$process")" != "$ours" ] || continue
     ! is_harmless "$process" || continue

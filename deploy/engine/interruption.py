@@ -8,14 +8,13 @@ import sys
 from pyinfra import logger
 from pyinfra.api import Host, State
 from pyinfra.api.state import BaseStateCallback
-from pyinfra_cli import cli
 from typing_extensions import override
 
 from gpu_node.deploy.engine import failures
 from gpu_node.deploy.engine.run import node_of
 from gpu_node.facts.ask.session import is_open
-from gpu_node.inventories import interrupt, terminal
-from gpu_node.inventories.connection import handshake
+from gpu_node.inventories import interrupt, pyinfra_patches
+from gpu_node.inventories.connection.connector import adopt
 from gpu_node.inventories.escape import visible
 
 _INTERRUPTED = f"{interrupt.LINE}, not proved; the next run finishes"
@@ -71,13 +70,13 @@ def _answer() -> str:
 def watch(state: State) -> None:
     """Watch errors, and end with 1 on Ctrl-C; a second call changes nothing."""
     # For an inventory that is not ours; an existing escape stays.
-    handshake.install()
-    terminal.install()
+    pyinfra_patches.install()
+    adopt(state)
     if not any(isinstance(handler, _Errors) for handler in state.callback_handlers):
         state.add_callback_handler(_Errors())
     # pyinfra's own handler ends with 0, which means proved; that of pyinfra_child stays.
     if not interrupt.is_silent():
         signal.signal(signal.SIGINT, interrupt.Stop(lambda: _INTERRUPTED))
-    vars(cli)["input"] = _answer
+    pyinfra_patches.answer_by(_answer)
     if not sys.stdin.isatty():  # no answer to pyinfra's question whether to continue
         state.should_raise_failed_hosts = lambda _: False

@@ -2,14 +2,15 @@
 # waits for processes that a killed run has left.
 # Variables: lock (the file that is locked), origin (who runs this, and where).
 # shellcheck shell=sh disable=SC2154
-# Without flock(1), or without that folder, it continues without a lock: nothing else is lost.
-if command -v flock >/dev/null 2>&1 && (: >>"$lock") 2>/dev/null; then
+# Without flock(1), or without that folder, it continues without a lock: nothing else is lost. Who may
+# read a file may lock it, and for ever: no other user may.
+if command -v flock >/dev/null 2>&1 && (umask 077; : >>"$lock" && chmod 600 "$lock") 2>/dev/null; then
   exec 9>>"$lock"
   waited=0
   shown=
   until flock -n 9; do
     other=$(head -n 1 "$lock" 2>/dev/null | cut -c 1-300)
-    case $other in 'pid '[0-9]*) pid=${other#pid } ;; *) other='' pid=self ;; esac
+    case $other in ('pid '[0-9]*) pid=${other#pid } ;; (*) other='' pid=self ;; esac
     [ -d "/proc/${pid%%,*}" ] || other="$other, which has ended: a process that it started is still running"
     other=${other:-unknown}
     [ "$waited" -lt "$patience_for_runs" ] ||

@@ -16,10 +16,10 @@ holder() {
 # is_locked TEXT: whether a package manager that failed gives a lock as the reason
 is_locked() {
   case $1 in
-    *'transaction lock'* | *'yum lock'* | *'database is locked'* | *'Could not get lock'*) ;;
-    *'exclusive lock'* | *'shared lock'* | *'Unable to lock'* | *'is locked by another process'*) ;;
-    *' lock was locked'*) ;;
-    *) return 1 ;;
+    (*'transaction lock'* | *'yum lock'* | *'database is locked'* | *'Could not get lock'*) ;;
+    (*'exclusive lock'* | *'shared lock'* | *'Unable to lock'* | *'is locked by another process'*) ;;
+    (*' lock was locked'*) ;;
+    (*) return 1 ;;
   esac
 }
 # wait_once LOCK: a second, and a line for each lock that is new; at the end of patience it fails

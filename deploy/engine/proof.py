@@ -8,10 +8,10 @@ from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, State, operation
 from pyinfra.api.exceptions import PyinfraError
 
-from gpu_node.deploy.engine.baseline import among, states
+from gpu_node.deploy.engine.baseline import nodes_of, states
 from gpu_node.deploy.engine.failures import failed, out
-from gpu_node.deploy.engine.judging import findings_of
-from gpu_node.deploy.engine.plan import Plan, any_changes
+from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.engine.planning import any_changes, findings_of
 from gpu_node.deploy.engine.run import run_of
 from gpu_node.deploy.engine.scope import part_of
 from gpu_node.drift.engine.finding import Finding
@@ -27,14 +27,14 @@ from gpu_node.inventories.escape import visible
 Key = tuple[str, str]
 
 
-def prove(plan: Plan, rules: Collection[Rule] = ()) -> None:
+def prove(plan: Plan, rules: Collection[Rule] = (), always: bool = False) -> None:
     """Add the last operation of a plan: the proof, or a refusal if errors remain.
 
     Without either, warnings are printed at once. With `rules` the plan was only for their findings,
-    and nothing else is judged.
+    and nothing else is judged; `always`: also if it has none that the deploy can repair.
     """
     if rules:
-        _prove_alone(plan, rules)
+        _prove_alone(plan, rules, always)
     elif any_changes(host.state):
         # pyinfra runs an operation on all nodes before the next: each is judged by all new states.
         ask_again(name="Ask again in a new session")
@@ -45,10 +45,10 @@ def prove(plan: Plan, rules: Collection[Rule] = ()) -> None:
         _print(host, plan.findings)
 
 
-def _prove_alone(plan: Plan, rules: Collection[Rule]) -> None:
+def _prove_alone(plan: Plan, rules: Collection[Rule], always: bool) -> None:
     ids = sorted(rule.id for rule in rules)
     manual = [each for each in plan.manual if each.rule in ids]
-    if plan.repairs(*rules) or plan.has_copies:
+    if always or plan.repairs(*rules):
         ask_again(name="Ask again in a new session")
         judge(name="Prove it", rules=ids)
     elif manual:
@@ -71,11 +71,11 @@ def _ask_again(state: State, host: Host) -> bool:
         run.proof_patience = Patience(len(asked))
     try:
         with fresh(host) as connector, run.proof_patience.asking(host, connector):
-            found = probe(host, connector)
+            proved = probe(host, connector)
     except (PyinfraError, ProbeError, GivenUp) as error:
         logger.error(f"{host.print_prefix}not proved, no new session: {visible(str(error))}")
         return False
-    run.node(host).proved_by = found
+    run.node(host).proved_by = proved
     return True
 
 
@@ -96,21 +96,21 @@ def _judge(state: State, host: Host, rules: Sequence[str]) -> bool:
         return False
     # The state of a node that left the run is unknown: no other node is compared with it.
     there = {each.name for each in state.active_hosts}
-    around = among(host, {**_of(there, states(state)), **_of(there, now)})
-    found = findings_of(host, around.found)
+    cluster = nodes_of(host, {**_of(there, states(state)), **_of(there, now)})
+    findings = findings_of(host, cluster.states)
     if rules:
-        findings = [each for each in found if each.rule in rules]
+        left = [each for each in findings if each.rule in rules]
     else:
-        findings = list(part_of(host).of(host.name, found))
-    _print(host, findings, _before(state, host))
-    for finding in () if rules else part_of(host).waiting(host.name, found):
+        left = list(part_of(host).of(host.name, findings))
+    _print(host, left, _before(state, host))
+    for finding in () if rules else part_of(host).waiting(host.name, findings):
         about = "" if finding.subject == host.name else f"{finding.subject}: "
         text = f"{finding.rule}: {about}{finding.found}"
         waits = f"waits for {finding.root.node}" if finding.root else "waits"
         logger.warning(f"{host.print_prefix}{visible(f'{text}; {waits}')}")
     if areas := failed(host):
         logger.error(f"{host.print_prefix}failed in this run: {', '.join(areas)}")
-    return not areas and not any(each.fixable or each.severity == "error" for each in findings)
+    return not areas and not any(each.fixable or each.severity == "error" for each in left)
 
 
 @operation(is_idempotent=False)
@@ -131,8 +131,8 @@ def _before(state: State, host: Host) -> set[Key]:
     return {(finding.rule, finding.subject) for finding in findings_of(host, was)}
 
 
-def _of(names: Collection[str], found: Mapping[str, NodeState]) -> dict[str, NodeState]:
-    return {name: state for name, state in found.items() if name in names}
+def _of(names: Collection[str], read: Mapping[str, NodeState]) -> dict[str, NodeState]:
+    return {name: state for name, state in read.items() if name in names}
 
 
 def _refuse(state: State, host: Host, findings: Sequence[Finding]) -> bool:

@@ -37,6 +37,9 @@ def main() -> None:
     from pyinfra_cli.cli import cli
     from pyinfra_cli.main import main as pyinfra
 
+    from gpu_node.inventories.terminal import show_error
+
+    sys.excepthook = show_error
     if cli.callback is not None:
         cli.callback = _interruptible(cli.callback, Path(failed))
     sys.argv = ["pyinfra", *arguments]

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -21,6 +21,8 @@ CHILD = "gpu_node.deploy.engine.pyinfra_child"
 DEPLOYS = Path(__file__).resolve().parents[1]
 WHOLE = DEPLOYS / "gpu_node.py"
 ENVIRONMENTS = DEPLOYS / "environments.py"
+# Has a server's password: pyinfra does not get it.
+VARIABLE = "GPU_NODE_PASSWORD"
 
 
 @dataclass(frozen=True)
@@ -31,38 +33,32 @@ class Ended:
     failed: tuple[str, ...]
 
 
-def run_pyinfra(
-    inventory: str, deploy: Path, options: Sequence[str] = (), without: Collection[str] = ()
-) -> Ended:
+def run_pyinfra(inventory: str, deploy: Path, options: Sequence[str] = ()) -> Ended:
     """Run a deploy over an inventory, with pyinfra's options, without questions.
 
     With `--dry` pyinfra lists the operations; with `-y` as well it would list none.
 
-    `without` names variables of the environment that pyinfra does not get.
-
     Raises Interrupted where a signal ended it, and OSError where no temporary file can be written.
     """
-    with (
-        NamedTemporaryFile("r", prefix="gpu-node-failed-") as failed,
-        loadable(inventory) as file,
-    ):
+    file, group_data = loadable(inventory)
+    data = [word for folder in group_data for word in ("--group-data", folder)]
+    with NamedTemporaryFile("r", prefix="gpu-node-failed-") as failed:
         child = [sys.executable, "-m", CHILD, str(os.getpid()), failed.name]
         yes = [] if "--dry" in options else ["-y"]
-        code = _Run(without).ended([*child, *yes, file, str(deploy), *options])
+        code = _Run().ended([*child, *yes, *data, file, str(deploy), *options])
         return Ended(code, tuple(lines_of(failed.read())))
 
 
 class _Run:
     """A child process that gets the signals of this one; `pressed` are those received so far."""
 
-    def __init__(self, without: Collection[str]) -> None:
-        self.without = without
+    def __init__(self) -> None:
         self.pressed: list[int] = []
         self.process: subprocess.Popen[bytes] | None = None
 
     def ended(self, command: Sequence[str]) -> int:
         """Return its exit code; raises Interrupted where a signal ended it."""
-        kept = {key: value for key, value in os.environ.items() if key not in self.without}
+        kept = {key: value for key, value in os.environ.items() if key != VARIABLE}
         with handled(self._received):
             # Blocked in the child, which unblocks them when it can exit without a traceback.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)

@@ -1,35 +1,36 @@
-"""The state of a run: what is known about it and each node; one object for all steps."""
+"""The state of a run: what the engine knows about it and each node, and a slot for each area."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from gevent.lock import BoundedSemaphore
 from pyinfra.api import Host, State
-from pyinfra.api.exceptions import PyinfraError
 
 from gpu_node.deploy.engine.ask_all import AskAll
-from gpu_node.drift.engine.guard import Judgement
 from gpu_node.facts.ask.patience import Patience
 from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.node import NodeState
 
-if TYPE_CHECKING:  # a plan is made from what is known about the run
-    from rich.progress import Progress
+T = TypeVar("T")
 
-    from gpu_node.deploy.engine.plan import Plan
-    from gpu_node.deploy.workspace.senders import Sender, Senders
+
+@dataclass(frozen=True, eq=False)
+class Slot(Generic[T]):
+    """What one module keeps during a run, which the run does not know: `run.of(SLOT)`.
+
+    `make` returns it for a run that has none yet.
+    """
+
+    make: Callable[[], T]
 
 
 @dataclass
 class NodeRun:
     """What is known about one node of a run."""
 
-    # Its plan, or why there is none.
-    plan: Plan | ProbeError | PyinfraError | None = None
     # When its current operation began, by time.monotonic().
     operation_began: float | None = None
     # The areas that failed, in this order, and what stopped: each area and its subject, or "" for
@@ -40,11 +41,6 @@ class NodeRun:
     links: list[str] = field(default_factory=list)
     # Why it is out of the run; empty if it is not.
     out: str = ""
-    # Accounts that do not let this machine in. Each failed login counts against its address
-    # (PerSourcePenalties of sshd), so none is tried twice.
-    closed_accounts: set[str] = field(default_factory=set)
-    # The id of its boot before its reboot.
-    boot_before: str = ""
     # Its state after the changes.
     proved_by: NodeState | None = None
 
@@ -54,34 +50,26 @@ class Run:
     """What is known about a run."""
 
     nodes: dict[str, NodeRun] = field(default_factory=dict)
-    # The state of each node before the run, and the public key of each as it is now.
+    # The state of each node before the run.
     baseline: AskAll[NodeState | ProbeError] = field(default_factory=AskAll)
-    public_keys: AskAll[str | None] = field(default_factory=AskAll)
-    # The judgements, and the states of each: states are compared by identity, and must live as long
-    # as the judgement.
-    judged: dict[frozenset[tuple[str, int]], tuple[Mapping[str, NodeState], Judgement]] = field(
-        default_factory=dict
-    )
     # How long the nodes wait for each other's answers at the proof.
     proof_patience: Patience | None = None
-    # The node that did not come back from its reboot: no other one is rebooted.
-    stopped_at: str = ""
-    # What a source of copies sends at a time, and the display of their progress while there is one.
-    sending: dict[str, BoundedSemaphore] = field(default_factory=dict)
-    display: Progress | None = None
-    # Who sends each tree of files, by its source and the digest of its list.
-    senders: dict[tuple[Sender, str], Senders] = field(default_factory=dict)
-    # Kept wheels that were read completely, each with its size and time.
-    checked_wheels: set[tuple[str, int, int]] = field(default_factory=set)
     # Whether an operation that breaks fails only its node.
     is_contained: bool = False
     # Whether the problems before the run, and those after it, were printed.
     is_announced: bool = False
     is_summed_up: bool = False
+    _kept: dict[Slot[Any], Any] = field(default_factory=dict)
 
     def node(self, host: Host) -> NodeRun:
         """Return what is known about a node."""
         return self.nodes.setdefault(host.name, NodeRun())
+
+    def of(self, slot: Slot[T]) -> T:
+        """Return what the owner of a slot keeps in this run."""
+        if slot not in self._kept:
+            self._kept[slot] = slot.make()
+        return cast(T, self._kept[slot])
 
 
 # A run ends with pyinfra's state for it.

@@ -31,10 +31,10 @@ class Part:
         """Return the findings of a node of the run that a node outside of it explains."""
         if self.nodes is None or node not in self.nodes:
             return ()
-        return tuple(each for each in self._in_areas(findings) if self._waits(each))
+        return tuple(area for area in self._in_areas(findings) if self._waits(area))
 
     def _in_areas(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        return tuple(each for each in findings if self.has(each.rule.split(".")[0]))
+        return tuple(finding for finding in findings if self.has(finding.rule.split(".")[0]))
 
     def _waits(self, finding: Finding) -> bool:
         """Whether every root of a finding is on a node outside of the run."""
@@ -50,11 +50,12 @@ class Part:
 def part_of(host: Host) -> Part:
     """Return the part of the run that a host's data names."""
     areas, nodes = (host.data.get(key) for key in ("areas", "change"))
-    return Part(_words(areas), _words(nodes))
+    return Part(names_in(areas), names_in(nodes))
 
 
-def _words(value: str | Iterable[str] | None) -> tuple[str, ...] | None:
-    """Return the words of a list, or of text with commas; None if there is no value."""
+def names_in(value: object) -> tuple[str, ...] | None:
+    """Return the names in a list, or in text with commas; None if there is no value."""
     if value is None:
         return None
-    return tuple(word.strip() for word in value.split(",")) if isinstance(value, str) else (*value,)
+    names = value.split(",") if isinstance(value, str) else value
+    return tuple(str(name).strip() for name in names) if isinstance(names, list | tuple) else ()

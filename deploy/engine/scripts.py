@@ -18,13 +18,12 @@ from pyinfra.connectors.util import CommandOutput
 from pyinfra.context import ctx_host
 from typing_extensions import override
 
+from gpu_node.deploy.engine.hooks import hooks
 from gpu_node.deploy.engine.run import node_of
-from gpu_node.facts.driver.gpu_holders import Step, harmless
-from gpu_node.facts.nccl.state import ASKED, SUPPLY
 from gpu_node.facts.packages import locks as package_locks
 from gpu_node.facts.packages.sources import HELD as HELD
 from gpu_node.facts.packages.sources import PROXY_FILE, proxy_of
-from gpu_node.facts.probe.owner import ENVIRONMENT_OWNER, OWNER, PRIVATE_GROUP_FILE
+from gpu_node.facts.probe.owner import ENVIRONMENT_OWNER, OWNER, WRITERS_FILE
 from gpu_node.facts.probe.process import SHARED as PROCESS
 from gpu_node.facts.probe.redaction import SHARED as HIDE
 from gpu_node.facts.probe.training_user import AS_USER
@@ -33,7 +32,7 @@ from gpu_node.facts.probe.training_user import AS_USER
 _FOLDERS = Path(__file__).parents[1]
 FILES = {path.stem: path for path in sorted(_FOLDERS.glob("*/*.sh"))}
 # The rule by which the probe and the repairs judge a group that may write.
-FILES["private_group"] = PRIVATE_GROUP_FILE
+FILES["writers"] = WRITERS_FILE
 # The proxy by which the pre-flight asks for packages, and the repairs download them.
 FILES["proxy"] = PROXY_FILE
 
@@ -44,9 +43,9 @@ NOTE = package_locks.NOTE
 # How long a step waits for another program's use of the package database, and for another run.
 PATIENCE_SECONDS, RUN_SECONDS = 300, 600
 # These define only functions; a script also calls them when it runs as another user.
-_FUNCTIONS = ("private_group", "closed", "as_user_within", "place", "no_answer")
-# These run pip, as the account that may change the environment; they take `hashes` and `insecure`.
-_BY_OWNER = ("wheels", "packages_pip")
+_FUNCTIONS = ("writers", "closed", "as_user_within", "place", "pending", "no_answer")
+# What a script gets by its line `# Given: NAME ...`, beside what areas have for it (`Hooks.given`).
+_GIVEN = {"owner": OWNER, "as_user": AS_USER, **dict([HIDE, PROCESS])}
 _SENT = ("sent", "sent_sum", "pushed")
 _OUTER = (*_SENT, "prefix", "allow")
 
@@ -56,7 +55,6 @@ def text(name: str) -> str:
     return FILES[name].read_text(encoding="utf-8")
 
 
-@cache
 def needed(name: str) -> tuple[str, ...]:
     """Return the scripts that stand before `name`.sh, in this order: its line `# Needs: ...`."""
     return _named(name, "Needs")
@@ -69,13 +67,26 @@ def harmless_holders(name: str) -> tuple[str, ...]:
     `allow`.
     """
     (step,) = _named(name, "Disturbs")
-    return harmless(cast(Step, step))
+    return tuple(path for hook in hooks() for path in hook.harmless(step))
 
 
+def is_by_owner(name: str) -> bool:
+    """Whether by_owner.sh runs `name`.sh as an environment's owner: its line `# By: owner`."""
+    return _named(name, "By") == ("owner",)
+
+
+def given(name: str) -> dict[str, str]:
+    """Return the variables that `name`.sh gets from any caller: its line `# Given: NAME ...`."""
+    names = _named(name, "Given")
+    known = [_GIVEN, *(hook.given for hook in hooks())] if names else []
+    return {each: texts[each] for each in names for texts in known if each in texts}
+
+
+@cache
 def _named(name: str, what: str) -> tuple[str, ...]:
     """Return the words of a line `# WHAT: ...` at the head of `name`.sh; none if it is missing."""
-    found = re.search(rf"^# {re.escape(what)}: (.+)$", text(name), re.MULTILINE)
-    return tuple(found[1].split()) if found else ()
+    match = re.search(rf"^# {re.escape(what)}: (.+)$", text(name), re.MULTILINE)
+    return tuple(match[1].split()) if match else ()
 
 
 class Script(StringCommand):
@@ -105,7 +116,7 @@ _LINK = re.compile(r"gpu-node: (/.{1,1000} leads to /.{1,1000}: that file was re
 
 def _links(output: CommandOutput) -> list[str]:
     """Return what a script's output has about the files that links led to."""
-    return [found[1] for line in output.stdout_lines[-20:] if (found := _LINK.fullmatch(line))]
+    return [match[1] for line in output.stdout_lines[-20:] if (match := _LINK.fullmatch(line))]
 
 
 def origin() -> str:
@@ -128,18 +139,17 @@ def script(name: str, stdin: str | None = None, **variables: str) -> Script:
         more |= {"holding": HELD, "patience": str(PATIENCE_SECONDS)}
     if "proxy" in first:
         more |= _proxy()
-    if "clear_away" in first:
+    if "sent" in first:
         # Always set: the files that they name are removed at the end.
         variables = {"sent": "", "sent_sum": "", "pushed": "", **variables}
     if "in_use" in first:
-        more |= {"holders": "\n".join(harmless_holders(name)), **dict([HIDE, PROCESS])}
-    more |= dict([PROCESS]) if "containers" in first else {}
-    more |= {"as_user": AS_USER} if "copier" in first else {}
-    more |= {"owner": OWNER} if name == "cmake" else {}
-    if name in _BY_OWNER:
+        more |= {"holders": "\n".join(harmless_holders(name))}
+    if is_by_owner(name):
         more |= _by_owner(name, variables)
         variables = {key: variables[key] for key in _OUTER if key in variables}
         last = "by_owner"
+    for each in dict.fromkeys([*first, last]):
+        more |= given(each)
     body = "\n".join(
         [*_assignments({**variables, **more}), *("\n" + text(each) for each in first), text(last)]
     )
@@ -158,11 +168,10 @@ def as_user(user: str, name: str, head: str = "", **variables: str) -> StringCom
 
 def _by_owner(name: str, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of by_owner.sh that runs `name`.sh."""
-    given = {"hashes": "", "insecure": "no", "asked": ASKED, "supply": SUPPLY}
-    given |= {key: value for key, value in variables.items() if key not in _SENT}
+    inner = {key: value for key, value in variables.items() if key not in _SENT}
     return {
-        "run": as_run(name, **given),
-        "tidy": f"sent='' pushed=''\n{text('clear_away')}{text('leftovers')}",
+        "run": as_run(name, **{**given(name), **inner}),
+        "tidy": f"sent='' pushed=''\n{text('sent')}",
         "owner": f"{OWNER}{ENVIRONMENT_OWNER}",
     }
 
@@ -170,7 +179,9 @@ def _by_owner(name: str, variables: Mapping[str, str]) -> dict[str, str]:
 def as_run(name: str, head: str = "", **variables: str) -> str:
     """Return `name`.sh with its variables and functions, without what only root may do."""
     first = (f"\n{text(each)}\n" for each in needed(name) if each in _FUNCTIONS)
-    return "".join([head, *(f"{each}\n" for each in _assignments(variables)), *first, text(name)])
+    return "".join(
+        [head, *(f"{assignment}\n" for assignment in _assignments(variables)), *first, text(name)]
+    )
 
 
 def _assignments(variables: Mapping[str, str]) -> list[str]:

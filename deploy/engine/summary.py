@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timezone
-from importlib.metadata import version
 from typing import Any
 
 import click
@@ -18,13 +16,12 @@ from pyinfra_cli.cli import cli
 from rich.console import Console, RenderableType
 from typing_extensions import override
 
-from gpu_node.deploy.engine.judging import judged, wanted_of
-from gpu_node.deploy.engine.plan import any_changes
+from gpu_node.deploy.engine.planning import any_changes, judged, unread, wanted_of
 from gpu_node.deploy.engine.run import NodeRun, run_of
 from gpu_node.deploy.engine.scope import part_of
 from gpu_node.drift.report import brief, table
 from gpu_node.drift.report.formats import printed
-from gpu_node.drift.report.model import Report, Tool, build
+from gpu_node.drift.report.model import Report, report_of
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.node import NodeState
@@ -48,7 +45,7 @@ def announce(state: State) -> None:
     _print(brief.announcement(before) if has_changes else whole, console)
     if has_changes:
         state.add_callback_handler(_AtTheEnd())
-    elif not any(each.fixable for host in before.hosts.values() for each in host.findings):
+    elif not any(finding.fixable for host in before.hosts.values() for finding in host.findings):
         click.echo(nothing_to_repair(before), err=True)
     click.echo(err=True)
 
@@ -69,30 +66,28 @@ class _AtTheEnd(BaseStateCallback):
         has_begun = any(node.operation_began is not None for node in run.nodes.values())
         if has_begun and not run.is_summed_up:
             run.is_summed_up = True
-            answers = {name: _answer(node) for name, node in run.nodes.items()}
+            unplanned = unread(state)
+            answers = {name: _answer(node, unplanned.get(name)) for name, node in run.nodes.items()}
             after, console = _report(state, answers), _console()
             _print(table.render(after, console.width, of_run=_options()), console)
 
 
-def _answer(node: NodeRun) -> NodeState | ProbeError:
+def _answer(node: NodeRun, unplanned: ProbeError | None) -> NodeState | ProbeError:
     """Return the state of a node after the changes, or why it is unknown."""
     if node.proved_by is not None:
         return node.proved_by
-    if isinstance(node.plan, ProbeError):
-        return node.plan
+    if unplanned is not None:
+        return unplanned
     return ProbeError(f"not proved: {node.out}" if node.out else _LEFT)
 
 
 def _report(state: State, answers: Mapping[str, NodeState | ProbeError]) -> Report:
     """Return the report about the nodes of a run, as far as the run repairs or fails by them."""
     seen = dict(_seen(state, answers))
-    found = {name: each.state for name, each in seen.items() if each.state is not None}
+    read = {name: each.state for name, each in seen.items() if each.state is not None}
     inventory = str(_command_line().get("inventory") or "INVENTORY")
-    tool = Tool(name="gpu-node", version=version("gpu-node"))
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    whole = build(seen, tool, inventory, now, judged(state, found))
     part = part_of(next(iter(state.inventory)))
-    return whole.part(part.areas, part.nodes)
+    return report_of(inventory, seen, judged(state, read)).part(part.areas, part.nodes)
 
 
 def _seen(

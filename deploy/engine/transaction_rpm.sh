@@ -7,16 +7,16 @@ reason() {
 }
 careful=
 case $($manager --version 2>/dev/null | head -n 1) in
-  3.*) ;; # yum itself knows of no weak dependencies
-  *) careful='--setopt=install_weak_deps=False' ;;
+  (3.*) ;; # yum itself knows of no weak dependencies
+  (*) careful='--setopt=install_weak_deps=False' ;;
 esac
 # simulate PACKAGE...: sets plan to what it would do; fails if it would do no such thing
 simulate() {
   patient $manager --assumeno $careful install "$@" || : # it always fails: nothing was agreed to
   plan=$output
   # If one of several packages is not available, it is skipped, with a separate line.
-  case $plan in *'No package '*' available'* | *'No match for argument'*) return 1 ;; esac
-  case $plan in *'Operation aborted'* | *'Exiting on user command'* | *'Nothing to do'*) return 0 ;; esac
+  case $plan in (*'No package '*' available'* | *'No match for argument'*) return 1 ;; esac
+  case $plan in (*'Operation aborted'* | *'Exiting on user command'* | *'Nothing to do'*) return 0 ;; esac
   return 1
 }
 # barred NAME...: the administrator's lines that exclude packages, each with its file and number

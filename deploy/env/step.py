@@ -7,6 +7,7 @@ from pyinfra.api import deploy
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.shared import is_writer
 from gpu_node.deploy.env import operations as env
+from gpu_node.deploy.files import operations as files
 from gpu_node.drift.engine.subject import Shell
 from gpu_node.drift.env import rules
 from gpu_node.drift.env.bashrc import are_placed, env_file_text, is_network_home
@@ -15,22 +16,22 @@ from gpu_node.drift.network.ifname import managed, wanted_blocks
 from gpu_node.facts.env.start_files import ENV_FILE
 
 _IFNAME = (network.ifname_missing, network.ifname_wrong, network.launcher_override)
-REPAIRS = (rules.not_set, rules.block_outdated, *_IFNAME)
 
 
 @deploy("Environment")
 def converge(plan: Plan) -> None:
     """Repair what the rules found in the training user's shell."""
-    values, user = managed(plan.found, plan.wanted), plan.found.env.user
+    values, user = managed(plan.state, plan.wanted), plan.state.env.user
     if values is None or user is None or not _is_asked(plan):
         return
-    path, blocks = f"{user.home}/.bashrc", wanted_blocks(plan.found, values)
-    if is_network_home(plan.found.env):
+    path, blocks = f"{user.home}/.bashrc", wanted_blocks(plan.state, values)
+    if is_network_home(plan.state.env):
         # First the file that it reads, which each node has for itself.
-        env.own_file(name=f"Write {ENV_FILE}", path=ENV_FILE, text=env_file_text(values))
-        if are_placed(plan.found.env, blocks):
+        text, check = env_file_text(values), env.BASH_CHECK
+        files.write(name=f"Write {ENV_FILE}", path=ENV_FILE, content=text, check=check)
+        if are_placed(plan.state.env, blocks):
             return
-        if not is_writer(plan, path, lambda found: found.env.places, _is_asked):
+        if not is_writer(plan, path, lambda state: state.env.places, _is_asked):
             return
     env.blocks(name=f"Write {path}", path=path, user=user.name, top=blocks.top, end=blocks.end)
 

@@ -1,7 +1,7 @@
 # Run a script that changes a Python environment as the account that may change it: root's pip would
 # run what that account has put there.
 # Variables: prefix (the environment), run (the script), owner (sh of facts/probe/owner.py), tidy (what stands
-# before the script where another account runs it), pushed (the wheel that take.sh took, or empty).
+# before the script where another account runs it), pushed (the wheel that sent.sh took over, or empty).
 # shellcheck shell=sh disable=SC2034,SC2154
 set -u
 fail() { echo "gpu-node: $prefix: $1" >&2; exit 1; }
@@ -10,6 +10,8 @@ python=$prefix/bin/python3
 [ -x "$python" ] || python=$prefix/bin/python
 account=$(environment_owner "$prefix" "$python" 2>&1) || fail "$account; nothing was changed"
 cd / || fail "cannot work in /; nothing was changed"
+# What a job imports from elsewhere is not the environment's, and may be another user's.
+unset PYTHONPATH
 if [ "$account" = "$(id -un)" ]; then
   eval "$run"
   exit
@@ -28,7 +30,7 @@ for name in http_proxy https_proxy no_proxy all_proxy HTTP_PROXY HTTPS_PROXY NO_
   PIP_FIND_LINKS PIP_NO_INDEX PIP_TRUSTED_HOST PIP_CONSTRAINT; do
   eval "value=\${$name-}"
   # That account must not see a password in one.
-  case $value in '' | *@*) ;; *) set -- "$@" "$name=$value" ;; esac
+  case $value in ('' | *@*) ;; (*) set -- "$@" "$name=$value" ;; esac
 done
 owner_seconds=1800
 as_account "$account" env "$@" sh -c "$tidy$run"

@@ -1,8 +1,8 @@
 # Paths that only root can change. "Root" is the account that runs this: without root, that user too.
-# It creates folders on the way, which facts/probe/owner.py (who owns this?) and copier.sh (which
-# user copies a tree?) never do, and it refuses where they return an owner; private_group.sh decides
-# for all whose a group is.
-# shellcheck shell=sh disable=SC2034
+# Unlike owner.sh (who owns this?) and copier.sh (which user copies a tree?) it makes missing folders, and
+# refuses where they find an owner.
+# Needs: writers
+# shellcheck shell=sh disable=SC2034,SC2154
 
 # trusted PATH: no other user can decide which file or folder PATH is. Each folder on the way, and
 # PATH if it is one, belongs to root, and no other user may write there; of sticky folders, such as
@@ -15,49 +15,36 @@ trusted() {
 # Prints the path without links, or the reason. A subshell runs it: its variables are its own.
 trusted_path() {
   no() { echo "$1"; exit 1; }
-  case $1 in /*) ;; *) no "$1 is not an absolute path" ;; esac
-  real='' todo=$1 links=0 sticky=''
-  while :; do
-    while :; do case $todo in /*) todo=${todo#/} ;; *) break ;; esac; done
-    found=$(LC_ALL=C ls -ldn "${real:-/}" 2>/dev/null | awk 'NR == 1 { print $1, $3, $4 }')
-    if [ -z "$found" ]; then
-      [ -n "$todo" ] || break
-      (umask 022 && mkdir "$real") 2>/dev/null || no "the folder $real cannot be made"
-      continue
-    fi
-    kind=${found%% *} group=${found##* }
-    owner=${found#* } owner=${owner%% *}
-    case $kind in
-      l* | d*)
-        [ "$owner" = 0 ] || [ "$owner" = "$(id -u)" ] ||
-          no "${real:-/} belongs to uid $owner, who can put another in its place"
-        ;;
-      *)
-        [ -z "$todo" ] || no "$real is not a folder"
-        break
-        ;;
-    esac
-    case $kind in
-      l*)
-        links=$((links + 1))
-        [ "$links" -le 40 ] && [ -z "$sticky" ] && target=$(readlink "$real") ||
-          no "$real is a link that cannot be followed"
-        case $target in /*) real='' ;; *) real=${real%/*} ;; esac
-        todo=$target/$todo
-        ;;
-      ????????w[tT]* | ?????w???[tT]*) sticky=yes ;;
-      ????????w* | ?????w????+*) sticky=no ;;
-      ?????w*) private_group "$group" && sticky='' || sticky=no ;;
-      *) sticky='' ;;
-    esac
-    [ "$sticky" != no ] || no "users other than root may write in ${real:-/}"
-    [ -n "$todo" ] || break
-    part=${todo%%/*}
-    case $todo in */*) todo=${todo#*/} ;; *) todo='' ;; esac
-    case $part in . | '') ;; ..) real=${real%/*} ;; *) real=$real/$part ;; esac
-  done
-  [ -z "$sticky" ] || no "users other than root may write in ${real%/*}"
-  echo "$real"
+  case $1 in (/*) ;; (*) no "$1 is not an absolute path" ;; esac
+  is_shared=''
+  walk "$1" trusted_sees trusted_lacks || [ -z "$walk_link" ] || no "$walk_link is a link that cannot be followed"
+  [ -z "$is_shared" ] || no "users other than root may write in ${walk_at%/*}"
+  [ "$walk_at" = / ] || echo "$walk_at"
+}
+trusted_sees() {
+  case $walk_mode:$walk_rest in
+    ([ld]*) ;;
+    (*:*[!/]*) no "$walk_at is not a folder" ;;
+    (*) return 0 ;;
+  esac
+  [ "$walk_uid" = 0 ] || [ "$walk_uid" = "$(id -u)" ] ||
+    no "$walk_at belongs to uid $walk_uid, who can put another in its place"
+  case $walk_mode in (l*)
+    [ -z "$is_shared" ] || no "$walk_at is a link that cannot be followed"
+    return 0 ;;
+  esac
+  writers "$walk_mode"
+  is_shared=
+  case $writers in
+    (sticky) is_shared=yes ;;
+    (all | list) false ;;
+    (group) private_group "$walk_gid" ;;
+  esac || no "users other than root may write in $walk_at"
+}
+# Without a folder there is nothing yet: its maker is who runs this.
+trusted_lacks() {
+  case $walk_rest in (*[!/]*) ;; (*) return 1 ;; esac
+  (umask 022 && mkdir "$walk_at") 2>/dev/null || no "the folder $walk_at cannot be made"
 }
 
 # closed TOP [BELOW]: TOP, and each folder below it down to BELOW, is a real folder of root's into
@@ -75,10 +62,10 @@ close_folders() {
     [ -d "$at" ] || (umask 077 && mkdir "$at") 2>/dev/null || no "the folder $at cannot be made"
     [ -O "$at" ] || no "$at belongs to another user: remove it, or give it to root"
     chmod 700 "$at" 2>/dev/null || no "$at cannot be closed to other users"
-    while :; do case $todo in /*) todo=${todo#/} ;; *) break ;; esac; done
+    while :; do case $todo in (/*) todo=${todo#/} ;; (*) break ;; esac; done
     [ -n "$todo" ] || return 0
     part=${todo%%/*}
-    case $todo in */*) todo=${todo#*/} ;; *) todo='' ;; esac
-    case $part in .) ;; ..) no "$2 leads out of $1" ;; *) at=$at/$part ;; esac
+    case $todo in (*/*) todo=${todo#*/} ;; (*) todo='' ;; esac
+    case $part in (.) ;; (..) no "$2 leads out of $1" ;; (*) at=$at/$part ;; esac
   done
 }

@@ -17,6 +17,7 @@ from gpu_node.inventories.escape import visible
 
 # How long the node waits for a new session to confirm a change before it undoes the change.
 CONFIRM_SECONDS = 60
+RESTORED = "the earlier file was restored"
 # Returns what is wrong with a new session; empty if nothing is.
 Complaint = Callable[[Host, BaseConnector], str]
 
@@ -77,8 +78,13 @@ def put_back(host: Host, path: str, user: str, rights: Rights) -> str:
     except NoAnswer as error:  # the old session is lost, too
         restored, failure = False, str(error)
     if restored:
-        return "the earlier file was restored"
+        return RESTORED
+    return left_to_node(visible(failure))
+
+
+def left_to_node(failure: str) -> str:
+    """Return what follows where a replaced file could not be restored."""
     return (
-        f"it could not be restored ({visible(failure)}); the node restores "
-        f"it {CONFIRM_SECONDS} s after it was written"
+        f"it could not be restored ({failure}); the node restores it {CONFIRM_SECONDS} s after it "
+        "was written"
     )

@@ -20,7 +20,7 @@ from gevent.lock import BoundedSemaphore
 from pyinfra import logger
 from pyinfra.api import Host, State
 
-from gpu_node.deploy.engine.run import run_of
+from gpu_node.deploy.engine.run import Slot, run_of
 from gpu_node.facts.ask.controller import run_here
 from gpu_node.facts.nccl.state import SUPPLY
 from gpu_node.facts.probe.lines import lines_of
@@ -28,6 +28,8 @@ from gpu_node.inventories.atomic_write import place
 from gpu_node.inventories.escape import visible
 
 _ONE_WHEEL = BoundedSemaphore()
+# Kept wheels that were read completely, each with its size and time.
+_CHECKED: Slot[set[tuple[str, int, int]]] = Slot(set)
 _SECONDS = 3600
 # The names that wheels had for a glibc before names had its version. Source: PEP 600.
 _OLD_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
@@ -68,7 +70,7 @@ def wheel(
         if not (_REQUIREMENT.fullmatch(keep) and _PYTHON.fullmatch(python)):
             raise ValueError(f"no wheel for Python {python!r} has this name")
         with _ONE_WHEEL:
-            if not path.is_file() or _problem(path, run_of(state).checked_wheels):
+            if not path.is_file() or _problem(path, run_of(state).of(_CHECKED)):
                 logger.info(f"{host.print_prefix}Fetching {keep} to the controller")
                 if not hashes and not insecure_index:
                     _require_proof()
@@ -112,14 +114,14 @@ def _require_hash(path: Path, hashes: str) -> None:
 
 def platforms(newest: str) -> list[str]:
     """Return the platforms whose wheels a node accepts, the newest first, as arguments of pip."""
-    found = _PLATFORM.fullmatch(newest)
-    if found is None:
+    match = _PLATFORM.fullmatch(newest)
+    if match is None:
         raise ValueError(
             "the wheels that its Python accepts are unknown: only Linux with glibc has wheels of "
             "NCCL, "
             "and the environment must be readable"
         )
-    newest_minor, machine = int(found[1]), found[2]
+    newest_minor, machine = int(match[1]), match[2]
     tags = []
     for minor in range(newest_minor, _OLDEST - 1, -1):
         tags.append(f"manylinux_2_{minor}_{machine}")

@@ -1,10 +1,11 @@
 # Records of changes that the node undoes unless a new session confirms them. They survive the
 # session, and a reboot: then a unit undoes them, or the next run settles them. A record is a
-# folder: `undo` (a script), `old` (what the file held), `about` (whose file it is, which file,
-# sha256 of what was written), `then` (sh: has a daemon read the file; not always there).
+# folder: `undo` (a script; without it nothing waits), `old` (what the file held), `about` (the line of
+# the run's manifest: see replace.sh), `then` (sh: has a daemon read the file; not always there), `kept`
+# (it is confirmed, and only has to be removed), `restored` (only the daemon is left).
 # Variables: pending (the folder of all records), those of as_user_within.sh: user is whose home the file
 # is in, empty for root's file.
-# Needs: as_user_within
+# Needs: as_user_within place
 # shellcheck shell=sh disable=SC2154
 LC_ALL=C; export LC_ALL
 unit=/etc/systemd/system/gpu-node-undo.service
@@ -17,7 +18,22 @@ has_systemd() { [ "$(id -u)" = 0 ] && [ -d /run/systemd/system ]; }
 
 # Only its owner may read or replace the records: their scripts run as root.
 is_closed() {
-  [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] && case $(ls -ldn "$1") in d???------*) ;; *) false ;; esac
+  [ -d "$1" ] && [ ! -L "$1" ] && [ -O "$1" ] && case $(ls -ldn "$1") in (d???------*) ;; (*) false ;; esac
+}
+
+# hold RECORD: waits for the run that makes its change, or what confirms or undoes it, and keeps others
+# from that until this script ends; fails if it is settled. Without flock(1) it continues without a lock.
+hold() {
+  { command exec 8<"$1/undo"; } 2>/dev/null || return 1
+  ! command -v flock >/dev/null 2>&1 || flock 8
+  [ -e "$1/undo" ]
+}
+
+# remove RECORD: a part of it never waits.
+remove() {
+  rm -f "$1/undo"
+  rm -rf "$1"
+  tidy
 }
 
 # systemd reads it at the next boot: it needs no reload, which takes GPUs from running containers.

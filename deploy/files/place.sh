@@ -12,9 +12,9 @@ durable() { dd if=/dev/null of="$1" conv=notrunc,fsync 2>/dev/null; }
 all_durable() {
   command -v timeout >/dev/null 2>&1 || return 0
   case $(sync --help 2>&1) in
-    *FILE*) set -- sync -f "$1" ;;
+    (*FILE*) set -- sync -f "$1" ;;
     # One file after the other: see above.
-    *) set -- find "$1" -xdev -type d \( ! -user "$(id -u)" -o -perm -002 \) -prune -o \
+    (*) set -- find "$1" -xdev -type d \( ! -user "$(id -u)" -o -perm -002 \) -prune -o \
       -type f -cmin -60 -exec sh -c \
       'for each; do dd if=/dev/null of="$each" conv=notrunc,fsync; done' sh {} + ;;
   esac

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import cache
 from typing import Any
@@ -14,7 +15,7 @@ from pyinfra.api import FunctionCommand, Host, State, StringCommand
 from pyinfra.connectors.util import CommandOutput
 from typing_extensions import override
 
-from gpu_node.deploy.engine.scripts import Script, as_run, script, text
+from gpu_node.deploy.engine.scripts import Script, as_run, script
 from gpu_node.facts.limits import unsettled
 from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
 from gpu_node.facts.probe.training_user import AS_USER
@@ -34,11 +35,14 @@ def backups() -> str:
 
 # On the node: records of unconfirmed changes, which only root can read.
 PENDING = unsettled.FOLDER
+# What stands for the sha256 of a file that does not exist.
+ABSENT = "absent"
 # How often a file is read again if other runs write it meanwhile.
 _TRIES = 5
 # The output of replace.sh in this case.
 _AGAIN = "; reading it again"
-# Returns the new content of a file from the current one.
+# Returns the new content of a file from the current one; raises ValueError with the reason if it
+# cannot.
 Edit = Callable[[str], str]
 
 
@@ -58,9 +62,13 @@ class Replacement(Script):
             if done or not any(line.endswith(_AGAIN) for line in output.stdout_lines):
                 break
             old = host.get_fact(FileBytes, path=self.path, user=self.user)
-            if old["problem"]:
-                return refuse_unread(state, host, self.path, old["problem"]), output
-            done, output = Script.run(self.then(old), state, host, given)
+            try:
+                if old["problem"]:
+                    raise ValueError(old["problem"])
+                command = self.then(old)
+            except ValueError as error:  # as it is now, it cannot be edited
+                return refuse_unread(state, host, self.path, str(error)), output
+            done, output = Script.run(command, state, host, given)
         return done, output
 
 
@@ -73,6 +81,7 @@ def replace(
     user: str = "",
     then: str = "",
     again: Edit | None = None,
+    mode: str = "644",
 ) -> StringCommand:
     """Return the command that replaces `path`, whose content is `old`, by `new` (Latin-1).
 
@@ -81,79 +90,62 @@ def replace(
     runs `then`, also sh: a daemon may have to read the file again. The content is sent by stdin: an
     argument would show it, and passwords in it, to all users. A file in the home of a `user` is
     written as that user, unless it belongs to root. With `again`, which returns the new text for
-    another content, a file that another run has written meanwhile is read again.
+    another content, a file that another run has written meanwhile is read again. `mode` is that of
+    a new file: 644, or 600 in a folder that only its owner may enter.
     """
-    if again is not None:
-        rest = (check, confirm_seconds, user, then)
-        first = _replace(path, old, new, *rest, again=True)
-        return Replacement(
-            first,
-            path,
-            user,
-            lambda now: _replace(path, now, again(now["text"]), *rest, again=True),
-        )
-    return _replace(path, old, new, check, confirm_seconds, user, then)
+
+    def command(old: FileContent, new: str) -> Script:
+        change = _Change(path, user, mode, sum_of(old["text"]) if old["exists"] else ABSENT)
+        rest = {"check": check, "then": then, "again": "no" if again is None else "yes"}
+        return change.script(new, confirm_seconds, **rest)
+
+    first = command(old, new)
+    if again is None:
+        return first
+    return Replacement(first, path, user, lambda now: command(now, again(now["text"])))
 
 
-def _replace(
-    path: str,
-    old: FileContent,
-    new: str,
-    check: str,
-    confirm_seconds: int,
-    user: str,
-    then: str,
-    again: bool = False,
-) -> Script:
-    stdin = _printf_format(new)
-    first = {
-        "file": path,
-        "before": sum_of(old["text"]) if old["exists"] else "absent",
-        "backups": backups(),
-    }
-    after = {"after": sum_of(new), "again": "yes" if again else "no"}
-    confirmed = "yes" if confirm_seconds else "no"
-    keep = "yes" if _is_root(user) else "no"
-    variables = {**first, **after, "keep": keep, "check": check, "confirm": confirmed}
-    name, given = "replace", variables
-    if not _is_root(user):
-        run = as_run("replace", **variables)
-        given = {**first, **after, "user": user, "as_user": AS_USER, "run": run}
-        name = "replace_as"
-    if not confirm_seconds:
-        return script(name, stdin, **given)
-    sums = {"before": first["before"], "after": after["after"]}
-    return script(
-        "undo_timer",
-        stdin,
-        **_records(user),
-        **{"file": path, **sums, "again": after["again"], "confirm": str(confirm_seconds)},
-        record=_record(path),
-        undo=_undoing(path, user, then, **sums),
-        then=then,
-        run=as_run(name, **given),
-    )
+@dataclass(frozen=True)
+class _Change:
+    """A change of one file, and how it is undone: both are written by write.sh."""
+
+    path: str
+    user: str
+    mode: str
+    before: str
+
+    def script(self, new: str, seconds: int, check: str, then: str, again: str) -> Script:
+        """Return the script that replaces the file."""
+        after = sum_of(new)
+        write = self._writing(self.before, after, check, "nothing was changed")
+        given = {"before": self.before, "after": after, "backups": backups(), "again": again}
+        record = {"confirm": str(seconds), "record": "", "undo": "", "then": then}
+        if seconds:
+            folder = f"{PENDING}/{_key(self.path)}-{backups().rpartition('/')[2]}"
+            record |= {"record": folder, "undo": self._undoing(folder, after, then)}
+        words = {**_records(self.path, self.user), **given, **record, "write": write}
+        return script("replace", _printf_format(new), **words)
+
+    def _writing(self, before: str, after: str, check: str, unchanged: str) -> str:
+        owner = "root" if _is_root(self.user) else "user"
+        words = {"file": self.path, "before": before, "after": after, "mode": self.mode}
+        return as_run("write", **words, check=check, owner=owner, unchanged=unchanged)
+
+    def _undoing(self, record: str, after: str, then: str) -> str:
+        write = self._writing(after, self.before, "", "it could not be restored")
+        words = _records(self.path, self.user)
+        return as_run("undo", **words, record=record, write=write, then=then)
 
 
-def _records(user: str) -> dict[str, str]:
-    """Return the variables of pending.sh."""
-    return {"pending": PENDING, "user": "" if _is_root(user) else user, "as_user": AS_USER}
+def _records(path: str, user: str) -> dict[str, str]:
+    """Return the variables of pending.sh, and a file with the beginning of its records' names."""
+    account = "" if _is_root(user) else user
+    words = {"pending": PENDING, "user": account, "as_user": AS_USER}
+    return {**words, "file": path, "key": _key(path)}
 
 
 def _key(path: str) -> str:
-    """Return the prefix of the names of a file's records."""
     return sum_of(path)[:16]
-
-
-def _record(path: str) -> str:
-    return f"{PENDING}/{_key(path)}-{backups().rpartition('/')[2]}"
-
-
-def _undoing(path: str, user: str, then: str, **sums: str) -> str:
-    """Return the script of a record."""
-    undo = as_run("undo", file=path, mark=backups().rpartition("/")[2], **sums)
-    given = {**_records(user), "record": _record(path), "undo": undo, "then": then}
-    return as_run("pending", **given) + text("put_back")
 
 
 def _is_root(user: str) -> bool:
@@ -166,7 +158,7 @@ def confirm(path: str, after: str = "", user: str = "") -> Script:
 
     `after` is the sha256 that was written: another run may have confirmed it already.
     """
-    return _settle("keep", path, user, as_run("confirm", file=path, after=after))
+    return _settle("keep", path, user, after)
 
 
 def restore(path: str, user: str = "") -> Script:
@@ -174,22 +166,21 @@ def restore(path: str, user: str = "") -> Script:
 
     Then it runs what belongs to an undone change.
     """
-    return _settle("restore", path, user, as_run("restore", file=path))
+    return _settle("restore", path, user)
 
 
 def reread(path: str) -> Script:
     """Return the command that makes a daemon read an unconfirmed file as it is now."""
-    return _settle("reread", path, "", "")
+    return _settle("reread", path, "")
 
 
-def _settle(action: str, path: str, user: str, run: str) -> Script:
-    given = {"action": action, "file": path, "key": _key(path), "run": run}
-    return script("settle", **_records(user), **given)
+def _settle(action: str, path: str, user: str, after: str = "") -> Script:
+    return script("settle", **_records(path, user), action=action, after=after)
 
 
-def unread(path: str, old: FileContent) -> FunctionCommand:
+def unread(path: str, problem: str) -> FunctionCommand:
     """Return the command that fails if a file could not be read: no file is written blindly."""
-    return FunctionCommand(refuse_unread, [path, old["problem"]], {})
+    return FunctionCommand(refuse_unread, [path, problem], {})
 
 
 def refuse_unread(state: State, host: Host, path: str, problem: str) -> bool:

@@ -6,7 +6,7 @@ from pyinfra import logger
 from pyinfra.api import Host
 from pyinfra.connectors.base import BaseConnector
 
-from gpu_node.deploy.engine.run import node_of
+from gpu_node.deploy.engine.run import Slot, run_of
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.facts.ask.execute import Rights, execute
 from gpu_node.facts.ask.session import fresh
@@ -17,6 +17,9 @@ from gpu_node.inventories.escape import visible
 _WELL = ("login", "absent")
 # How long a new session may take to open, and each command in it.
 SESSION_SECONDS = 20
+# Nodes, each with an account that does not let this machine in. Each failed login counts against
+# this machine's address (PerSourcePenalties of sshd), so none is tried twice.
+_CLOSED: Slot[set[tuple[str, str]]] = Slot(set)
 
 
 def trouble(host: Host, connector: BaseConnector, user: str, rights: Rights) -> str:
@@ -51,12 +54,12 @@ def _ssh_user(host: Host) -> str:
 
 def _opens(host: Host, user: str) -> bool:
     """Whether this machine can log in to an account by key; never with the SSH user's password."""
-    closed = node_of(host).closed_accounts
-    if user in closed:
+    closed = run_of(host.state).of(_CLOSED)
+    if (host.name, user) in closed:
         return False
     try:
         with fresh(host, user):
             return True
     except Exception:  # paramiko, sockets and pyinfra: many classes with the same meaning
-        closed.add(user)
+        closed.add((host.name, user))
         return False

@@ -1,37 +1,28 @@
-# Restore a replaced file, unless it was confirmed or changed since. Runs as its owner.
-# Variables: file, mark (what the mark's name ends with: the run), before (sha256 or "absent"), after
-# (sha256 of what was written). stdin: what the file held.
-# Exit: as put_back.sh.
-# Needs: place
+# Undo the change of a record as the owner of its file, unless it was confirmed, or changed since.
+# Variables: those of pending.sh, record (the folder), file, write (write.sh with its variables), then (sh:
+# a daemon may have to read the file again).
+# Exit: 0 undone, 3 nothing waits, 4 another has changed it since; else it failed, and the record stays.
+# Needs: as_user_within place pending
 # shellcheck shell=sh disable=SC2154
 set -u
-LC_ALL=C; export LC_ALL
-fail() { echo "gpu-node: $file: $1" >&2; exit "${2:-1}"; }
-sum() { sha256sum <"$1" | cut -d' ' -f1; }
-real=$(readlink -f "$file") && [ -d "${real%/*}" ] || fail "its folder does not exist; it could not be restored"
-mark=${real%/*}/.${real##*/}.gpu-node-$mark
-# Renaming a mark decides. A mark that is already renamed is from a node that went down meanwhile.
-if ! mv "$mark" "$mark.undo" 2>/dev/null; then
-  [ ! -e "$mark" ] || fail "cannot be written; it could not be restored"
-  [ -e "$mark.undo" ] || exit 3
-fi
-now=absent
-[ ! -e "$real" ] || now=$(sum "$real")
-if [ "$now" = "$before" ]; then
-  rm -f "$mark.undo"
-  exit 0
-elif [ "$now" != "$after" ]; then
-  rm -f "$mark.undo"
-  fail "was changed by another program, and left as it is" 4
-fi
-if [ "$before" = absent ]; then
-  rm -f "$real"
-else
-  cp -p "$real" "$mark.old" && cat >"$mark.old" && [ "$(sum "$mark.old")" = "$before" ] &&
-    place "$mark.old" "$real"
-fi || {
-  rm -f "$mark.old"
-  mv "$mark.undo" "$mark"
-  fail "cannot be written (disk full?); it could not be restored"
-}
-rm -f "$mark.undo"
+cd / || exit 1
+hold "$record" || exit 3
+[ ! -e "$record/kept" ] || { remove "$record"; exit 3; }
+old=/dev/null
+[ ! -f "$record/old" ] || old=$record/old
+code=0
+[ -e "$record/restored" ] || { as_owner "$write" <"$old" >/dev/null; code=$?; }
+case $code in
+  (0 | 3)
+    code=0
+    : >"$record/restored"
+    sh -c "$then" 8<&- || {
+      echo "gpu-node: $file: the earlier file is in place, and its daemon did not read it" >&2
+      exit 1
+    }
+    ;;
+  (4) echo "gpu-node: $file: was changed by another program, and left as it is" >&2 ;;
+  (*) exit 1 ;;
+esac
+remove "$record"
+exit "$code"

@@ -25,9 +25,9 @@ _NAME = re.compile(r"/var/tmp/gpu-node-sent\.[A-Za-z0-9]+")  # noqa: S108 (made 
 
 
 class Upload(Script):
-    """A script that root runs with an uploaded file; take.sh accepts only the right sha256.
+    """A script that root runs with an uploaded file; sent.sh accepts only the right sha256.
 
-    `make` returns the script for the variables of take.sh.
+    `make` returns the script for the variables of sent.sh.
     """
 
     def __init__(self, file: Path, make: Callable[..., Script]):

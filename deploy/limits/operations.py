@@ -7,27 +7,26 @@ value changes.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
 from functools import partial
 
 from pyinfra import host
-from pyinfra.api import FunctionCommand, Host, StringCommand, operation
+from pyinfra.api import FunctionCommand, Host, operation
 from pyinfra.connectors.base import BaseConnector
 
 from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, keep_or_restore
-from gpu_node.deploy.files.replace import replace, sum_of, unread
+from gpu_node.deploy.files.operations import Commands, edited
+from gpu_node.deploy.files.replace import sum_of
 from gpu_node.deploy.files.trial import SESSION_SECONDS
+from gpu_node.drift.limits.pam_limits import GROWING
 from gpu_node.drift.units import at_least, limit
 from gpu_node.facts.ask.execute import execute
 from gpu_node.facts.limits.state import ResourceLimits, Session
-from gpu_node.facts.probe.file_bytes import FileBytes
+from gpu_node.facts.limits.unsettled import waits
 from gpu_node.facts.probe.lines import lines_of
-
-Command = StringCommand | FunctionCommand
 
 
 @operation()
-def own_file(path: str, content: str, account: str = "") -> Generator[Command, None, None]:
+def own_file(path: str, content: str, account: str = "") -> Commands:
     """
     Write our limits.d file; it is kept only if a new session can still be opened with it.
 
@@ -35,35 +34,28 @@ def own_file(path: str, content: str, account: str = "") -> Generator[Command, N
     + content: our lines; lines that others wrote into it stay below ours
     + account: also tried with a new session; empty for only the SSH user
     """
-    old = host.get_fact(FileBytes, path=path)
-    if old["problem"]:
-        yield unread(path, old)
-        return
-    new = _with_others(old["text"], content)
-    if old["exists"] and old["text"] == new:
-        host.noop(f"{path} is as wanted")
-        return
-    again = partial(_with_others, content=content)
-    yield replace(path, old, new, confirm_seconds=CONFIRM_SECONDS, again=again)
-    given = {"after": sum_of(new), "complaint": _lowered, "accounts": [account]}
-    yield FunctionCommand(keep_or_restore, [path], given)
+    edit = partial(_with_others, content=content)
+    new = yield from edited(path, edit, confirm_seconds=CONFIRM_SECONDS)
+    if new is not None:
+        given = {"after": sum_of(new), "complaint": _lowered, "accounts": [account]}
+        yield FunctionCommand(keep_or_restore, [path], given)
 
 
 @operation()
-def settle(path: str) -> Generator[Command, None, None]:
+def settle(path: str) -> Commands:
     """
     Confirm, in a new session, a file that an interrupted run wrote; else restore it.
 
     + path: the file, eg ``/etc/security/limits.d/99-gpu-node.conf``
     """
-    if not host.get_fact(ResourceLimits).get("pending"):  # marks of any of our files
+    if not waits(host.get_fact(ResourceLimits), path):
         host.noop(f"{path} has no unconfirmed change")
         return
     yield FunctionCommand(keep_or_restore, [path], {"complaint": _lowered})
 
 
 @operation()
-def pam_limits(path: str, line: str, account: str = "") -> Generator[Command, None, None]:
+def pam_limits(path: str, line: str, account: str = "") -> Commands:
     """
     Add pam_limits to a PAM stack; it is kept only if a new session opens and has other limits.
 
@@ -71,36 +63,12 @@ def pam_limits(path: str, line: str, account: str = "") -> Generator[Command, No
     + line: the line that loads the module
     + account: also tried with a new session; empty for only the SSH user
     """
-    old = host.get_fact(FileBytes, path=path)
-    if old["problem"] or not old["exists"]:
-        yield unread(path, {**old, "problem": old["problem"] or "it does not exist"})
-        return
-    again = partial(with_module, line=line)
-    new = again(old["text"])
-    if old["text"] == new:
-        host.noop(f"{path} loads pam_limits")
-        return
-    yield replace(path, old, new, confirm_seconds=CONFIRM_SECONDS, again=again)
-    given = {"after": sum_of(new), "complaint": _without_effect, "accounts": [account]}
-    yield FunctionCommand(keep_or_restore, [path], given)
-
-
-@operation()
-def drop_in(path: str, content: str) -> Generator[Command, None, None]:
-    """
-    Write a drop-in of a systemd unit; systemd is not reloaded, so it waits for the next boot.
-
-    + path: the file, eg ``/etc/systemd/system/slurmd.service.d/zz-gpu-node.conf``
-    + content: its text
-    """
-    old = host.get_fact(FileBytes, path=path)
-    if old["problem"]:
-        yield unread(path, old)
-        return
-    if old["exists"] and old["text"] == content:
-        host.noop(f"{path} is as wanted")
-        return
-    yield replace(path, old, content, again=lambda _: content)
+    edit = partial(with_module, line=line)
+    done, seconds = "loads pam_limits", CONFIRM_SECONDS
+    new = yield from edited(path, edit, done, absent="refused", confirm_seconds=seconds)
+    if new is not None:
+        given = {"after": sum_of(new), "complaint": _without_effect, "accounts": [account]}
+        yield FunctionCommand(keep_or_restore, [path], given)
 
 
 def with_module(text: str, line: str) -> str:
@@ -153,12 +121,12 @@ def _without_effect(host: Host, new: BaseConnector) -> str:
 
 def _less(before: Session, now: Session) -> str:
     """Return what a session has less of than another one; empty if nothing."""
-    for item in ("nofile", "memlock", "nproc"):
+    for item in GROWING:
         pairs = [getattr(session, item) for session in (before, now)]
         for kind in ("soft", "hard") if None not in pairs else ():
             had, has = (getattr(pair, kind) for pair in pairs)
             if not at_least(has, had):
-                shown = [limit(value, item == "memlock") for value in (has, had)]
+                shown = [limit(value, item) for value in (has, had)]
                 return (
                     f"a new session gets {kind} {item} {shown[0]}, where it was {shown[1]}: sshd "
                     "may not grant what is wanted (a container without CAP_SYS_RESOURCE, or "

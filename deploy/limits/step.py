@@ -8,22 +8,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pyinfra.api import deploy
 
 from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.files import operations as files
 from gpu_node.deploy.limits import operations as limits
 from gpu_node.drift.engine.subject import Limit
 from gpu_node.drift.engine.subject import Path as PathOf
 from gpu_node.drift.limits import rules, rules_tasks, services
 from gpu_node.drift.limits.pam_limits import OwnLines, domains, own_files, own_lines
-from gpu_node.facts.limits.state import PAM_STACK, UNITS
+from gpu_node.drift.units import conf_limit
+from gpu_node.facts.limits.state import PAM_STACK
 
-REPAIRS = (
-    rules.nofile,
-    rules.memlock,
-    rules.stack_unlimited,
-    rules.above_ceiling,
-    rules.not_effective,
-    rules_tasks.nproc,
-    rules.unconfirmed,
-)
 # Those that our lines in limits.d repair.
 _BY_FILE = (
     rules.nofile,
@@ -42,7 +35,7 @@ _TEMPLATES = Environment(  # noqa: S701 (it writes limits.conf, no page)
 def content(lines: OwnLines, names: list[str]) -> str:
     """Return our limits.d file: the same `lines` for each of `names`, in limits.conf's units."""
     rows = [
-        (kind, item, value if value == "unlimited" else value // UNITS[item])
+        (kind, item, conf_limit(value, item))
         for (kind, item), value in sorted(lines.items(), key=lambda entry: entry[0][::-1])
     ]
     return _TEMPLATES.get_template("limits.conf.j2").render(domains=names, lines=rows)
@@ -51,27 +44,27 @@ def content(lines: OwnLines, names: list[str]) -> str:
 @deploy("Limits")
 def converge(plan: Plan) -> None:
     """Repair what the limit rules found."""
-    wanted, found = plan.wanted.limits, plan.found.limits
+    wanted, state = plan.wanted.limits, plan.state.limits
     if wanted is None:
         return
-    for each in plan.subjects(PathOf, rules.unconfirmed):
-        name = f"Confirm {Path(each.path).name} of an interrupted run"
-        limits.settle(name=name, path=each.path)
+    for subject in plan.subjects(PathOf, rules.unconfirmed):
+        name = f"Confirm {Path(subject.path).name} of an interrupted run"
+        limits.settle(name=name, path=subject.path)
     # A user whose sessions did not open before either is not locked out by the file.
-    before = plan.found.ssh.account is not None or plan.found.env.bashrc is not None
+    before = plan.state.ssh.account is not None or plan.state.env.bashrc is not None
     account = plan.trainer if before else ""
-    if found.user is not None and plan.repairs(*_BY_FILE):
-        text = content(own_lines(found, wanted), domains(found.user))
-        for path in own_files(found, wanted):
+    if state.user is not None and plan.repairs(*_BY_FILE):
+        text = content(own_lines(state, wanted), domains(state.user))
+        for path in own_files(state, wanted):
             name = f"Write {Path(path).name}"
             limits.own_file(name=name, path=path, content=text, account=account)
-    daemon = services.slurmd(found)
+    daemon = services.slurmd(state)
     if daemon is not None and any(
         plan.repairs(rules.not_effective, about=Limit(item, f"{item} of slurmd"))
         for item in services.KEYS
     ):
         path, text = services.drop_in(daemon.unit), services.text_of(daemon, wanted)
-        limits.drop_in(name=f"Write {path}", path=path, content=text)
-    if rules.adds_pam_limits(found) and plan.repairs(rules.not_effective, *_BY_FILE):
+        files.write(name=f"Write {path}", path=path, content=text)
+    if rules.adds_pam_limits(state) and plan.repairs(rules.not_effective, *_BY_FILE):
         name = f"Add pam_limits to {PAM_STACK}"
         limits.pam_limits(name=name, path=PAM_STACK, line=rules.PAM_LINE, account=account)

@@ -146,7 +146,7 @@ def _free(state: State, host: Host, path: str) -> tuple[int, int]:
     command = _FREE.format(partial=shlex.quote(partial_of(path)))
     done, output = execute(host.connector, command, _ROOM_SECONDS, of_operation(state, host))
     rows = [line.split() for line in output.stdout_lines]
-    found = {row[0]: int(row[1]) for row in rows if len(row) == 2 and _KIBS.fullmatch(row[1])}
-    if not done or "free" not in found:
+    kib = {row[0]: int(row[1]) for row in rows if len(row) == 2 and _KIBS.fullmatch(row[1])}
+    if not done or "free" not in kib:
         raise OSError(output.stderr.strip() or "df gave no answer")
-    return found["free"], found.get("sent", 0)
+    return kib["free"], kib.get("sent", 0)

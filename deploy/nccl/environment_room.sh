@@ -2,7 +2,7 @@
 # beside its place, which no other user can enter meanwhile.
 # Variables: path, partial (the folder beside it), machine (what its programs run on; may be empty),
 # trains (who copies it, or empty).
-# Needs: private_group lock copier receiver
+# Needs: writers lock copier receiver
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u
 umask 022

@@ -1,7 +1,7 @@
 # Move a copied Python environment to its place at once, and check that its Python runs there, as
 # the environment's owner.
 # Variables: path, partial (`tree` in it is what was copied).
-# Needs: private_group lock copier
+# Needs: writers lock copier
 # shellcheck shell=sh disable=SC2016,SC2154,SC2015
 set -u
 [ ! -e "$path" ] && [ ! -L "$path" ] || no "it was created meanwhile; the copy is in $partial"
@@ -22,7 +22,7 @@ only=-T
 mv --help 2>&1 | grep -q -e ' -T' || {
   only=
   case $(ls -ldn "${path%/*}/") in
-    ????????w*) no "cannot be put there safely: others may write in ${path%/*}, and mv has no -T" ;;
+    (????????w*) no "cannot be put there safely: others may write in ${path%/*}, and mv has no -T" ;;
   esac
 }
 names="path=$(quoted "$path") partial=$(quoted "$partial")

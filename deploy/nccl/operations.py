@@ -22,11 +22,11 @@ from pyinfra.api import (
 )
 
 from gpu_node.deploy.engine.scripts import script
-from gpu_node.deploy.engine.shared import refuse_if_in_use
 from gpu_node.deploy.files import downloads as controller
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.upload import Upload
 from gpu_node.deploy.nccl.environment_copy import copy, has_room, offer, partial_of
+from gpu_node.deploy.nccl.pip import refuse_if_in_use
 from gpu_node.drift.nccl.libnccl import BY_MANAGER, is_held, is_installed, own
 from gpu_node.drift.nccl.package_locks import barriers, old_locks, passed_over, where
 from gpu_node.facts.nccl.state import Environment, Nccl, NcclState, code
@@ -65,8 +65,8 @@ def wheels(
 
         nccl.wheels(environment="/opt/conda/envs/dis", keep="nvidia-nccl-cu12==2.18.1")
     """
-    found = host.get_fact(Nccl, environments=environment, deep=True)
-    there = found.get("environments", {}).get(environment)
+    fact = host.get_fact(Nccl, environments=environment, deep=True)
+    there = fact.get("environments", {}).get(environment)
     if _is_whole(there, keep):
         host.noop(f"{environment} has {keep}, whole")
         return
@@ -159,16 +159,16 @@ def packages(
         nccl.packages(version="2.18.1-1+cuda12.1", manager="dnf")
     """
     fact: dict[str, Any] = host.get_fact(Nccl)
-    found = NcclState.known({"environments": {}, "absent": (), **fact})
+    state = NcclState.known({"environments": {}, "absent": (), **fact})
     names = BY_MANAGER[manager]
-    if is_installed(found, names, version) and _is_held(found):
+    if is_installed(state, names, version) and _is_held(state):
         host.noop(f"{', '.join(names)} {version} are installed and held")
         return
     # Read again: an administrator may have locked them since the plan was made.
-    locks = barriers(found, version)
+    locks = barriers(state, version)
     if locks is None or (locks and not override_locks):
         reason = (
-            None if locks is None else [f"{each.names} {each.does}: {each.where}" for each in locks]
+            None if locks is None else [f"{lock.names} {lock.does}: {lock.where}" for lock in locks]
         )
         yield FunctionCommand(refuse_locked, [version, reason], {})
         return
@@ -177,13 +177,13 @@ def packages(
     given["override"] = "yes" if override_locks else "no"
     given["run"] = replacement.run()
     if manager == "apt-get":
-        held = " ".join(each.name for each in own(found) if each.held)
+        held = " ".join(each.name for each in own(state) if each.held)
         yield script("packages_deb", held=held, allow_reload=given["allow"], **given)
         return
-    old = old_locks(found, version)
+    old = old_locks(state, version)
     given["unlock"] = "\n".join(each.text for each in old)
     given["lists"] = "\n".join(dict.fromkeys(each.file for each in old))
-    given["excluded"] = "".join(f"; {where(each)}" for each in passed_over(found, version))
+    given["excluded"] = "".join(f"; {where(each)}" for each in passed_over(state, version))
     yield script("packages_rpm", manager=manager, backups=replacement.backups(), **given)
 
 
@@ -199,16 +199,16 @@ def refuse_locked(state: State, host: Host, version: str, locks: Sequence[str] |
     return False
 
 
-def _is_held(found: NcclState) -> bool:
+def _is_held(state: NcclState) -> bool:
     """Whether an update would not change the packages; an unreadable list holds nothing."""
-    return all(is_held(package, found.locks or ()) for package in own(found))
+    return all(is_held(package, state.locks or ()) for package in own(state))
 
 
-def _is_whole(found: object, keep: str) -> bool:
+def _is_whole(answer: object, keep: str) -> bool:
     """Whether only that wheel is installed, and the library matches its RECORD."""
-    if found is None:
+    if answer is None:
         return False
-    environment = Environment.model_validate(found)
+    environment = Environment.model_validate(answer)
     name, _, version = keep.partition("==")
     file = environment.file
     return (

@@ -2,7 +2,7 @@
 # Variables: names, version (2.18.1-1+cuda12.1), url and key of a repository (empty: the system's
 # own; key is text, or unsigned), held (names that may be on hold: all others are an
 # administrator's), override (yes: those as well), run.
-# Needs: place clear_away lock proxy in_use leftovers containers package_locks no_answer holds
+# Needs: place sent lock proxy in_use containers package_locks no_answer holds
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -u
@@ -48,8 +48,8 @@ install() {
   for name in $names; do set -- "$@" "$name=$version"; done
   has=$(apt-cache $only madison ${names%% *} 2>/dev/null | awk '{ print $3 }' | sort -u | tr '\n' ' ')
   case " $has" in
-    *" $version "*) ;;
-    *)
+    (*" $version "*) ;;
+    (*)
       why=$(echo "$fetched" | grep -E 'NO_PUBKEY|GPG error|Could not|Unable to connect|Failed to fetch' | head -n 1 | cut -c 1-300)
       why=${why:-$(reason "$fetched")}
       fail "$(no_answer "$fetched")no ${names%% *} $version in ${url:-the repositories of this node}: ${why:+$why; }there is: ${has:-none}; no package was changed"
@@ -71,7 +71,7 @@ installed() {
   return 0
 }
 for name in $(apt-mark showhold $names 2>/dev/null); do
-  case " $held " in *" ${name%:*} "*) continue ;; esac
+  case " $held " in (*" ${name%:*} "*) continue ;; esac
   [ "$override" = yes ] || fail "$name is on hold since the plan was made; no package was changed, run again"
 done
 set --

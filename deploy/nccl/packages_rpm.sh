@@ -3,7 +3,7 @@
 # system's own; key is text, or unsigned), unlock (versionlock's lines that go, one a line), lists
 # (the files they are in), backups, override (yes: past an exclude= of all repositories), excluded
 # (lines that keep libnccl out of one repository), run.
-# Needs: private_group closed place clear_away lock proxy in_use leftovers package_locks no_answer holds
+# Needs: writers closed place sent lock proxy in_use package_locks no_answer holds
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -uf
@@ -36,11 +36,11 @@ plugin() {
 }
 
 case $($manager --version 2>/dev/null | head -n 1) in
-  3.*) # yum itself
+  (3.*) # yum itself
     fetch=yumdownloader
     versionlock=yum-plugin-versionlock
     ;;
-  *)
+  (*)
     fetch="$manager download"
     versionlock='dnf-command(versionlock)'
     ;;

@@ -14,10 +14,10 @@ from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.proof import refuse
 from gpu_node.deploy.engine.shared import is_writer, may_be_shared, versions_differ
 from gpu_node.deploy.nccl import operations as nccl
-from gpu_node.deploy.nccl.pip_supply import supply
+from gpu_node.deploy.nccl.pip import supply
 from gpu_node.deploy.workspace.rsync_run import another_user
 from gpu_node.drift.driver.target import models
-from gpu_node.drift.engine.subject import LoadedLibrary, Prefix
+from gpu_node.drift.engine.subject import Prefix
 from gpu_node.drift.nccl import rules, rules_environments, rules_system
 from gpu_node.drift.nccl.environment_copy import machine, origin
 from gpu_node.drift.nccl.libnccl import BY_MANAGER, release
@@ -29,17 +29,6 @@ from gpu_node.inventories.escape import visible
 from gpu_node.inventories.fields.kinds import FAMILIES
 from gpu_node.inventories.schema import NcclWanted
 
-REPAIRS = (
-    rules.duplicate_wheels,
-    rules.wheel_damaged,
-    rules.loaded_mismatch,
-    rules_environments.environment_missing,
-    rules_system.duplicate_packages,
-    rules_system.package_mismatch,
-    rules_system.package_missing,
-    rules_system.package_damaged,
-    rules_system.package_unheld,
-)
 _WHEELS = (rules.duplicate_wheels, rules.wheel_damaged)
 _PACKAGES = (
     *(rules_system.duplicate_packages, rules_system.package_mismatch, rules_system.package_missing),
@@ -50,31 +39,36 @@ _PACKAGES = (
 @deploy("Python environments")
 def environments(plan: Plan) -> None:
     """Copy the environments that are missing, from the node that the inventory names."""
-    wanted, itself = plan.wanted.nccl, plan.among.itself
+    wanted, itself = plan.wanted.nccl, plan.nodes.itself
     if wanted is None or wanted.copy_from is None or itself is None:
         return
     for path in _missing(plan):
-        theirs = origin(wanted, path, plan.among)
+        theirs = origin(wanted, path, plan.nodes)
         if theirs is not None and is_writer(
             plan, path, partial(placed, path), partial(_lacks, path)
         ):
-            _report_operators(plan, path, theirs, plan.among.found[wanted.copy_from])
+            _report_operators(plan, path, theirs, plan.nodes.states[wanted.copy_from])
             with apart(host, path):
                 nccl.environment(
                     name=f"Copy {path} from {wanted.copy_from}",
                     path=path,
                     source=wanted.copy_from,
                     peer=itself.model_dump(),
-                    version=plan.among.found[wanted.copy_from].workspace.rsync or "",
+                    version=plan.nodes.states[wanted.copy_from].workspace.rsync or "",
                     machine=machine(theirs),
                     trains=another_user(host),
                 )
 
 
+def has_copies(plan: Plan) -> bool:
+    """Whether a node of the run lacks an environment: its source must log in there."""
+    return any(state.nccl.absent for state in plan.nodes.states.values())
+
+
 def _report_operators(plan: Plan, path: str, theirs: Environment, source: NodeState) -> None:
     """Report compiled operators that do not run here: a copy has all files of the source."""
     if words := brought(
-        path, theirs, plan.found, source, models(plan.found, plan.wanted), plan.among
+        path, theirs, plan.state, source, models(plan.state, plan.wanted), plan.nodes
     ):
         logger.warning(f"{host.print_prefix}{visible(words)}")
 
@@ -90,12 +84,12 @@ def converge(plan: Plan) -> None:
 
 
 def _wheels(plan: Plan, wanted: NcclWanted) -> None:
-    for prefix, environment in plan.found.nccl.environments.items():
+    for prefix, environment in plan.state.nccl.environments.items():
         keep = rules.kept_wheel(environment, wanted) if environment else None
         if environment is None or keep is None or not _has_bad_wheel(plan, prefix):
             continue
         lies = partial(placed, prefix)
-        if versions_differ(plan, prefix, lies, _version):
+        if versions_differ(plan, prefix, lies, _version, rules.loaded_mismatch):
             continue
         if not is_writer(plan, prefix, lies, partial(_has_bad_wheel, prefix=prefix)):
             continue
@@ -107,7 +101,7 @@ def _wheels(plan: Plan, wanted: NcclWanted) -> None:
                 remove=[wheel.name for wheel in rules.wrong_wheels(environment, wanted)],
                 allow_disruption=plan.allow_disruption,
                 fetch=wanted.fetch,
-                shared=may_be_shared(lies(plan.found)),
+                shared=may_be_shared(lies(plan.state)),
                 **supply(plan, [keep]),
             )
 
@@ -128,22 +122,22 @@ def _missing(plan: Plan) -> list[str]:
 def _has_bad_wheel(plan: Plan, prefix: str) -> bool:
     """Whether an environment's wheels must be repaired; the system's library is not a wheel."""
     bad = plan.subjects(Prefix, *_WHEELS)
-    loaded = plan.subjects(LoadedLibrary, rules.loaded_mismatch)
+    loaded = plan.subjects(rules.LoadedLibrary, rules.loaded_mismatch)
     return prefix in {each.environment for each in bad} or any(
         each.environment == prefix and each.owner == "wheel" for each in loaded
     )
 
 
 def _packages(plan: Plan, wanted: NcclWanted) -> None:
-    found = plan.found.nccl
-    version = release(found, wanted)
+    state = plan.state.nccl
+    version = release(state, wanted)
     if (
         not plan.repairs(*_PACKAGES, rules_system.package_unheld)
         or version is None
-        or not found.manager
+        or not state.manager
     ):
         return
-    names = ", ".join(BY_MANAGER[found.manager])
+    names = ", ".join(BY_MANAGER[state.manager])
     locked = plan.guards(rules_system.package_locked)
     if locked and not plan.override_locks:
         refuse(name=f"Keep {names}: locked by an administrator", findings=locked)
@@ -152,8 +146,8 @@ def _packages(plan: Plan, wanted: NcclWanted) -> None:
     nccl.packages(
         name=f"{verb} {names} {version}",
         version=version,
-        manager=found.manager,
-        url=_url(found.manager, wanted),
+        manager=state.manager,
+        url=_url(state.manager, wanted),
         key=_key(wanted),
         # A hold of installed packages does not disturb a running job.
         allow_disruption=plan.allow_disruption or not plan.repairs(*_PACKAGES),

@@ -4,8 +4,10 @@
 # asked (what facts/nccl/on_node/environment.py says), pushed (the wheel, where the controller fetched it), or
 # handed (in the environment: the same, of another account), hashes (lines for
 # pip's requirements, or empty), insecure (yes: any index will do), supply (facts/nccl/on_node/supply.py).
-# Needs: clear_away lock leftovers take proxy in_use no_answer
+# Needs: sent lock proxy in_use no_answer
 # Disturbs: libraries
+# Given: asked supply hashes insecure
+# By: owner
 # shellcheck shell=sh disable=SC2154,SC2086,SC2012,SC2015
 set -u
 LC_ALL=C; export LC_ALL

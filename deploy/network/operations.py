@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from functools import partial
 
-from pyinfra import host
-from pyinfra.api import FunctionCommand, StringCommand, operation
+from pyinfra.api import operation
 
-from gpu_node.deploy.files.replace import replace, unread
+from gpu_node.deploy.files.operations import Commands, edited
 from gpu_node.drift.env.bashrc import with_conf
-from gpu_node.facts.probe.file_bytes import FileBytes
 
 
 @operation()
-def nccl_conf(path: str, interface: str) -> Generator[StringCommand | FunctionCommand, None, None]:
+def nccl_conf(path: str, interface: str) -> Commands:
     """
     Set the interface in nccl.conf before any other line about it: for NCCL the first one counts.
 
@@ -26,14 +24,6 @@ def nccl_conf(path: str, interface: str) -> Generator[StringCommand | FunctionCo
 
         network.nccl_conf(path="/etc/nccl.conf", interface="eno1")
     """
-    old = host.get_fact(FileBytes, path=path)
-    if old["problem"]:
-        yield unread(path, old)
-        return
     # No export, no quotes, no blanks; the second = means the exact name.
-    line = f"NCCL_SOCKET_IFNAME=={interface}\n"
-    new = with_conf(old["text"], line)
-    if old["exists"] and new == old["text"]:
-        host.noop(f"{path} names {interface}")
-        return
-    yield replace(path, old, new, again=lambda text: with_conf(text, line))
+    edit = partial(with_conf, lines=f"NCCL_SOCKET_IFNAME=={interface}\n")
+    yield from edited(path, edit, f"names {interface}")

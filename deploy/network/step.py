@@ -10,12 +10,12 @@ from gpu_node.drift.engine.subject import Path
 from gpu_node.drift.network import rules
 from gpu_node.drift.network.ifname import CONF, chosen
 
-REPAIRS = (rules.ifname_missing, rules.ifname_wrong)
-
 
 @deploy("Network")
 def converge(plan: Plan) -> None:
     """Repair what the network rules found in NCCL's file."""
-    name = chosen(plan.found, plan.wanted).name
-    if name is not None and plan.repairs(*REPAIRS, about=Path(CONF)):
+    name = chosen(plan.state, plan.wanted).name
+    if name is not None and plan.repairs(
+        rules.ifname_missing, rules.ifname_wrong, about=Path(CONF)
+    ):
         network.nccl_conf(name=f"Write {CONF}", path=CONF, interface=name)

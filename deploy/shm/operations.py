@@ -16,13 +16,13 @@ from pyinfra.api import FunctionCommand, Host, QuoteString, State, StringCommand
 
 from gpu_node.deploy.engine.rights import of_operation
 from gpu_node.deploy.engine.scripts import script
-from gpu_node.deploy.files.replace import refuse_unread, replace, unread
+from gpu_node.deploy.files.operations import Commands, edited
+from gpu_node.deploy.files.replace import unread
 from gpu_node.drift.shm import daemon_json
 from gpu_node.drift.shm.fstab import new_line
 from gpu_node.drift.shm.fstab import with_size as line_with_size
 from gpu_node.drift.shm.segments import is_certain, orphans, stale
 from gpu_node.facts.ask.execute import execute
-from gpu_node.facts.probe.file_bytes import FileBytes
 from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.shm.segments import LOOK
 from gpu_node.facts.shm.state import SharedMemory, ShmState
@@ -67,7 +67,7 @@ def _state() -> ShmState:
 
 
 @operation()
-def fstab(size: str) -> Generator[StringCommand | FunctionCommand, None, None]:
+def fstab(size: str) -> Commands:
     """
     Set the size of /dev/shm in /etc/fstab; every other byte of the file stays.
 
@@ -79,33 +79,28 @@ def fstab(size: str) -> Generator[StringCommand | FunctionCommand, None, None]:
 
         shm.fstab(name="Keep /dev/shm at 8G over a boot", size="8G")
     """
-    content = host.get_fact(FileBytes, path=FSTAB)
-    if content["problem"]:
-        yield unread(FSTAB, content)
-        return
     mount = _state().mount
     edit = partial(with_size, size=size, flags=mount.flags if mount else ())
-    new = edit(content["text"])
-    if content["exists"] and new == content["text"]:
-        host.noop(f"{FSTAB} gives /dev/shm {size}")
-        return
-    yield replace(FSTAB, content, new, check=_VERIFY, again=edit)
+    yield from edited(FSTAB, edit, f"gives /dev/shm {size}", check=_VERIFY)
 
 
 @operation()
-def size(size: int) -> Generator[StringCommand, None, None]:
+def size(size: int) -> Commands:
     """
     Grow the tmpfs at /dev/shm, or mount one; it is never made smaller.
 
     + size: in bytes
     """
-    found = _state()
-    mounted = found.mount is not None and found.mount.layers > 0
-    if mounted and found.usage is not None and found.usage.size >= size:
-        host.noop(f"/dev/shm has {found.usage.size} bytes")
-        return
-    flags = ",".join(found.mount.flags) if found.mount else ""
-    yield script("remount", kib=str(-(-size // 1024)), flags=flags)
+    state = _state()
+    mount, usage = state.mount, state.usage
+    if mount is None or (mount.layers and usage is None):
+        # It may be larger than wanted: a remount would make it smaller.
+        yield unread("/dev/shm", "its size is unknown")
+    elif mount.layers and usage and (usage.size == 0 or usage.size >= size):
+        limit = f"{usage.size} bytes" if usage.size else "no limit"
+        host.noop(f"/dev/shm has {limit}")
+    else:
+        yield script("remount", kib=str(-(-size // 1024)), flags=",".join(mount.flags))
 
 
 @operation()
@@ -115,36 +110,12 @@ def permissions(mode: str) -> Generator[StringCommand, None, None]:
 
     + mode: octal, eg ``1777``
     """
-    found = _state().mode
-    if found is not None and (found.mode, found.uid, found.gid) == (mode, 0, 0):
+    now = _state().mode
+    if now is not None and (now.mode, now.uid, now.gid) == (mode, 0, 0):
         host.noop(f"/dev/shm has mode {mode}")
         return
     # Five digits: with four, GNU chmod keeps a directory's setgid bit.
     yield StringCommand("chown 0:0 /dev/shm && chmod", QuoteString(f"0{mode}"), "/dev/shm")
-
-
-# A file with another content is one that an older version or a person left in our place.
-KEEP_SEGMENTS = """\
-# Written by gpu-node: a job keeps its segments in /dev/shm when its user logs out.
-[Login]
-RemoveIPC=no
-"""
-
-
-@operation()
-def keep_segments(path: str) -> Generator[StringCommand | FunctionCommand, None, None]:
-    """
-    Write the drop-in that keeps logind from deleting segments; the next boot reads it.
-
-    + path: the file, eg ``/etc/systemd/logind.conf.d/99-gpu-node.conf``
-    """
-    old = host.get_fact(FileBytes, path=path)
-    if old["problem"]:
-        yield unread(path, old)
-    elif old["exists"] and old["text"] == KEEP_SEGMENTS:
-        host.noop(f"{path} is as wanted")
-    else:
-        yield replace(path, old, KEEP_SEGMENTS, again=lambda text: KEEP_SEGMENTS)
 
 
 # dockerd checks a file without starting since 23.0.
@@ -157,7 +128,7 @@ dockerd --validate --config-file "$1" 2>&1
 @operation()
 def docker(
     path: str, pid: int, shm_size: str = "", ulimits: dict[str, int] | None = None
-) -> Generator[StringCommand | FunctionCommand, None, None]:
+) -> Commands:
     """
     Set what docker gives to containers by default, and let it read its file again.
 
@@ -166,21 +137,10 @@ def docker(
     + shm_size: eg ``8G``; empty leaves it as it is
     + ulimits: soft and hard limits, eg ``{"memlock": -1}``
     """
-    old = host.get_fact(FileBytes, path=path)
-    if old["problem"]:
-        yield unread(path, old)
-        return
     edit = partial(_daemon_json, shm_size=shm_size, ulimits=ulimits or {})
-    try:
-        new = edit(old["text"])
-    except ValueError as error:
-        yield FunctionCommand(refuse_unread, [path, str(error)], {})
-        return
-    if old["exists"] and new == old["text"]:
-        host.noop(f"{path} is as wanted")
-        return
-    yield replace(path, old, new, check=_VALIDATE, again=edit)
-    yield script("docker_reload", pid=str(pid))
+    new = yield from edited(path, edit, check=_VALIDATE)
+    if new is not None:
+        yield script("docker_reload", pid=str(pid))
 
 
 def _daemon_json(text: str, shm_size: str, ulimits: dict[str, int]) -> str:
@@ -206,9 +166,7 @@ SECONDS = 120
 
 def _unseen() -> FunctionCommand:
     """Return the command that fails if it is unknown what is in use."""
-    return FunctionCommand(
-        refuse_unread, ["/dev/shm", "the node did not report which processes use it"], {}
-    )
+    return unread("/dev/shm", "the node did not report which processes use it")
 
 
 @operation()
@@ -222,13 +180,13 @@ def segments(allow_disruption: bool = False) -> Generator[FunctionCommand, None,
     if use is None:
         yield _unseen()
         return
-    found = stale(use)
+    unused = stale(use)
     # Files that an orphan holds are unused as soon as it is ended.
-    ended = [each for each in orphans(use) if is_certain(each)]
-    if not found and not any(each.segments for each in ended):
+    ended = [orphan for orphan in orphans(use) if is_certain(orphan)]
+    if not unused and not any(each.segments for each in ended):
         host.noop("/dev/shm has no unused segment")
         return
-    lines = [f"{each.inode} {each.modified} {each.name}" for each in found]
+    lines = [f"{each.inode} {each.modified} {each.name}" for each in unused]
     yield FunctionCommand(remove, [lines, "yes" if allow_disruption else "no"], {})
 
 
@@ -253,11 +211,11 @@ def trainers(pids: list[int]) -> Generator[FunctionCommand, None, None]:
     if use is None:
         yield _unseen()
         return
-    found = [each for each in orphans(use) if each.pid in pids and is_certain(each)]
-    if not found:
+    certain = [orphan for orphan in orphans(use) if orphan.pid in pids and is_certain(orphan)]
+    if not certain:
         host.noop("these processes are gone")
         return
-    yield FunctionCommand(end, [[f"{each.pid} {each.start} {each.parent}" for each in found]], {})
+    yield FunctionCommand(end, [[f"{each.pid} {each.start} {each.parent}" for each in certain]], {})
 
 
 def end(state: State, host: Host, lines: list[str]) -> bool:

@@ -7,6 +7,7 @@ from pyinfra.api import deploy
 
 from gpu_node.deploy.engine.failures import apart
 from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.files import operations as files
 from gpu_node.deploy.shm import operations as shm
 from gpu_node.drift.engine.subject import Path, Pid
 from gpu_node.drift.shm import rules, rules_docker, rules_ipc, rules_segments
@@ -14,15 +15,11 @@ from gpu_node.drift.shm.daemon_json import SHM, ULIMITS
 from gpu_node.facts.shm.ipc import OWN_FILE
 from gpu_node.inventories.schema import format_size
 
-REPAIRS = (
-    rules.too_small,
-    rules.not_persistent,
-    rules.permissions,
-    rules_segments.stale_segments,
-    rules_segments.orphaned_trainer,
-    rules_ipc.remove_ipc,
-    rules_docker.docker_default,
-)
+KEEP_SEGMENTS = """\
+# Written by gpu-node: a job keeps its segments in /dev/shm when its user logs out.
+[Login]
+RemoveIPC=no
+"""
 
 
 @deploy("Shared memory")
@@ -43,13 +40,13 @@ def converge(plan: Plan) -> None:
             shm.permissions(name="Open /dev/shm to users", mode=rules.MODE)
     if plan.repairs(rules_ipc.remove_ipc):
         with apart(host, OWN_FILE):
-            shm.keep_segments(name=f"Write {OWN_FILE}", path=OWN_FILE)
+            files.write(name=f"Write {OWN_FILE}", path=OWN_FILE, content=KEEP_SEGMENTS)
     with apart(host, "segments"):
         _segments(plan)
 
 
 def _segments(plan: Plan) -> None:
-    pids = [each.pid for each in plan.subjects(Pid, rules_segments.orphaned_trainer)]
+    pids = [subject.pid for subject in plan.subjects(Pid, rules_segments.orphaned_trainer)]
     if pids:
         shm.trainers(name=f"End orphaned trainers: pid {', '.join(map(str, pids))}", pids=pids)
     # Last: files that an orphan had open are unused now.
@@ -59,8 +56,8 @@ def _segments(plan: Plan) -> None:
 
 def _containers(plan: Plan) -> None:
     """Write what docker gives to containers by default into its daemon.json, and reload it."""
-    wanted, docker = plan.wanted.docker, plan.found.shm.docker
-    paths = {each.path for each in plan.subjects(Path, rules_docker.docker_default)}
+    wanted, docker = plan.wanted.docker, plan.state.shm.docker
+    paths = {subject.path for subject in plan.subjects(Path, rules_docker.docker_default)}
     for daemon in docker.daemons if docker else ():
         if wanted is None or daemon.path not in paths or daemon.pid is None:
             continue

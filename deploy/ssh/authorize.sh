@@ -2,7 +2,7 @@
 # as its owner. Prints, at the end, `changed`, `there` or, where the key has options and nothing was
 # changed, `restricted`: a line without them would undo what its owner wants. Variables: home, line
 # (kind, key and comment), backups (a folder, or empty: beside the file).
-# Needs: private_group closed place
+# Needs: writers closed place
 # shellcheck shell=sh disable=SC2154
 set -u
 LC_ALL=C; export LC_ALL
@@ -78,7 +78,7 @@ fi
 for each in "$home" "$folder" "$real"; do
   is_ours "$each" || continue
   case $(ls -ldn "$each") in
-    ?????w* | ????????w*)
+    (?????w* | ????????w*)
       chmod go-w "$each" || fail "$each cannot be closed to others: sshd refuses the key"
       done=changed
       ;;

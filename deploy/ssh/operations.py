@@ -7,34 +7,41 @@ no port; server.user_authorized_keys keeps the keys of removed nodes.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from pyinfra import host, logger
-from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
+from pyinfra.api import FunctionCommand, Host, State, operation
 
+from gpu_node.deploy.engine.ask_all import AskAll
 from gpu_node.deploy.engine.effect import unchecked
+from gpu_node.deploy.engine.run import Slot, run_of
 from gpu_node.deploy.engine.scripts import as_user, script
 from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, keep_or_restore
-from gpu_node.deploy.files.node_lines import disable, enable, with_lines
+from gpu_node.deploy.files.operations import Commands, edited
 from gpu_node.deploy.files.replace import Edit, replace, sum_of, unread
-from gpu_node.deploy.ssh.keys import public_keys
+from gpu_node.deploy.ssh.node_lines import disable, enable, with_lines
 from gpu_node.drift.ssh.mesh import authorized_line, is_installers
 from gpu_node.drift.ssh.rules import refused
+from gpu_node.facts.ask.execute import execute
+from gpu_node.facts.limits.state import ResourceLimits
+from gpu_node.facts.limits.unsettled import waits
 from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
 from gpu_node.facts.probe.managed_block import NODES
+from gpu_node.facts.probe.request import request_of
 from gpu_node.facts.probe.training_user import HOME
-from gpu_node.facts.ssh.state import Account, PendingKeys, TrainingAccount
+from gpu_node.facts.ssh.state import Account, TrainingAccount
 
-Command = StringCommand | FunctionCommand
-Commands = Generator[Command, None, None]
+# The public key of each node during a run: some are made by it.
+_KEYS: Slot[AskAll[str | None]] = Slot(AskAll)
+_ASK_SECONDS = 30
 _CUT = "gpu-node's block in it has no end; remove what is left of it"
 
 
 def _account(user: str) -> Account | None:
-    found = host.get_fact(TrainingAccount, user=user)
-    return Account.model_validate(found) if found else None
+    account = host.get_fact(TrainingAccount, user=user)
+    return Account.model_validate(account) if account else None
 
 
 @operation()
@@ -75,6 +82,25 @@ def key(user: str, comment: str) -> Commands:
     yield as_user(user, "ssh_key", HOME, comment=comment)
 
 
+def _public_keys(state: State) -> Mapping[str, str | None]:
+    """Return type and key of each node still in the run, None for a node without; read once.
+
+    The nodes are asked over the connections of the run, so that no key goes through a file here.
+    """
+    return run_of(state).of(_KEYS).answers(state, _public_key)
+
+
+def _public_key(host: Host) -> str | None:
+    fact = TrainingAccount()
+    command = fact.command(user=request_of(host.data.dict()).user)
+    try:
+        _, output = execute(host.connector, command, _ASK_SECONDS)
+        key: str | None = fact.process(output.stdout_lines).get("public")
+    except Exception:  # no answer, or one that cannot be parsed
+        return None
+    return key
+
+
 @operation()
 def authorized_keys(
     path: str,
@@ -94,11 +120,11 @@ def authorized_keys(
     """
     old = host.get_fact(FileBytes, path=path, user=user)
     if old["problem"] or NODES.is_unclosed(old["text"]):
-        yield unread(path, old if old["problem"] else {**old, "problem": _CUT})
+        yield unread(path, old["problem"] or _CUT)
         return
     before = {name: each["public"] for name, each in asked.items()}
     # Plans made before any key is made use the earlier keys.
-    keys = {**before, **public_keys(host.state)} if host.state.is_executing else before
+    keys = {**before, **_public_keys(host.state)} if host.state.is_executing else before
     lines = {
         name: [authorized_line(name, public, asked[name]["addresses"], name in itself)]
         for name in asked
@@ -124,17 +150,15 @@ def settle(path: str, user: str) -> Commands:
     + path: the file, eg ``/root/.ssh/authorized_keys``
     + user: whose file it is
     """
-    if not host.get_fact(PendingKeys, user=user).get("pending", True):
+    if not waits(host.get_fact(ResourceLimits), path):
         host.noop(f"{path} has no unconfirmed change")
         return
     yield FunctionCommand(keep_or_restore, [path], {"user": user})
 
 
 def _write(path: str, user: str, old: FileContent, new: str, again: Edit) -> Commands:
-    if not old["exists"]:
-        yield as_user(user, "ssh_keys_file", HOME)
-        old = {**old, "exists": True}
-    yield replace(path, old, new, confirm_seconds=CONFIRM_SECONDS, user=user, again=again)
+    seconds = CONFIRM_SECONDS
+    yield replace(path, old, new, confirm_seconds=seconds, user=user, again=again, mode="600")
     yield FunctionCommand(keep_or_restore, [path], {"after": sum_of(new), "user": user})
 
 
@@ -190,13 +214,11 @@ def settings(path: str, body: str) -> Commands:
 
 
 def _edited(path: str, edit: Edit, what: str, check: str = "") -> Commands:
-    """Replace a file of root by the result of `edit`."""
-    old = host.get_fact(FileBytes, path=path)
-    if old["problem"] or NODES.is_unclosed(old["text"]):
-        yield unread(path, old if old["problem"] else {**old, "problem": _CUT})
-        return
-    new = edit(old["text"])
-    if new == old["text"]:
-        host.noop(f"{path} has the {what} of every node")
-        return
-    yield replace(path, old, new, check=check, again=edit)
+    """Replace a file of root by the result of `edit`, unless our block in it has no end."""
+
+    def whole(text: str) -> str:
+        if NODES.is_unclosed(text):
+            raise ValueError(_CUT)
+        return edit(text)
+
+    yield from edited(path, whole, f"has the {what} of every node", absent="empty", check=check)

@@ -21,7 +21,7 @@ at=$(env pwd -P)
 [ -d .ssh ] && [ ! -L .ssh ] && cd -P ./.ssh 2>/dev/null || exit 0
 [ "$(env pwd -P)" = "${at%/}/.ssh" ] || fail "$home/.ssh changed while we worked"
 case $(stat -c %u .) in
-  "$uid" | 0) ;;
-  *) chown "$user" . || fail "$home/.ssh cannot be given to $user" ;;
+  ("$uid" | 0) ;;
+  (*) chown "$user" . || fail "$home/.ssh cannot be given to $user" ;;
 esac
 chmod go-w . || fail "$home/.ssh cannot be closed to others"

@@ -23,14 +23,14 @@ for name in '' /.ssh /.ssh/authorized_keys /.ssh/id_ed25519; do
     [ -n "$name" ] || fail "$path belongs to uid $owner: give it to $user manually"
     # A link could give another user's file to the user.
     case $(readlink -f "$path") in
-      "$top$name") take "$path" || fail "$path belongs to uid $owner, and $user cannot copy it: give it to $user manually (chown -h $user $path)" ;;
-      *) fail "$path is a link: give what it leads to to $user manually" ;;
+      ("$top$name") take "$path" || fail "$path belongs to uid $owner, and $user cannot copy it: give it to $user manually (chown -h $user $path)" ;;
+      (*) fail "$path is a link: give what it leads to to $user manually" ;;
     esac
   fi
   case $(ls -ldnL "$path") in
-    ?????w* | ????????w*) ;;
-    ????------*) continue ;;
-    *) [ "$closed" = go= ] || continue ;;
+    (?????w* | ????????w*) ;;
+    (????------*) continue ;;
+    (*) [ "$closed" = go= ] || continue ;;
   esac
   chmod "$closed" "$path" 2>/dev/null || { take "$path" && chmod "$closed" "$path"; } ||
     fail "$path cannot be closed to others"

@@ -31,57 +31,43 @@ from gpu_node.facts.probe.file_systems import Places
 from gpu_node.facts.ssh.mesh import HOSTS, KNOWN_HOSTS
 from gpu_node.facts.ssh.state import Account
 
-REPAIRS = (
-    rules.permissions,
-    rules.key_missing,
-    rules.not_authorised,
-    rules.unconfirmed,
-    rules.unknown_host_key,
-    rules.host_key_changed,
-    rules_port.port_unset,
-    rules_mesh.name_unresolved,
-    rules_mesh.block_outdated,
-    # Repaired together with the finding that explains it.
-    rules_mesh.no_login,
-)
 _IN_HOME = (rules.unconfirmed, rules.permissions, rules.key_missing, rules.not_authorised)
 
 
 @deploy("SSH mesh")
 def converge(plan: Plan) -> None:
     """Repair what the ssh rules found."""
-    account = plan.found.ssh.account
+    account = plan.state.ssh.account
     if account is None:
         return
-    among = plan.among
     # The only node of a cluster authorises no other one.
-    nodes = [peer.name for peer in among.nodes] if among.others else []
+    names = [peer.name for peer in plan.nodes.peers] if plan.nodes.others else []
     if _changes_home(plan) and is_writer(plan, f"{account.home}/.ssh", _home, _changes_home):
         with apart(host, f"{account.home}/.ssh"):
-            _converge_home(plan, account, nodes)
+            _converge_home(plan, account, names)
     if plan.repairs(rules.unknown_host_key, rules.host_key_changed) or _is_outdated(
         plan, KNOWN_HOSTS
     ):
-        wanted = known_wanted(plan.found, among)
+        wanted = known_wanted(plan.state, plan.nodes)
         with apart(host, KNOWN_HOSTS):
-            ssh.lines(name=f"Write {KNOWN_HOSTS}", path=KNOWN_HOSTS, nodes=nodes, wanted=wanted)
+            ssh.lines(name=f"Write {KNOWN_HOSTS}", path=KNOWN_HOSTS, nodes=names, wanted=wanted)
     if plan.repairs(rules_port.port_unset):
-        body = ports(among.nodes)
+        body = ports(plan.nodes.peers)
         with apart(host, PORTS):
             ssh.settings(name=f"Write {PORTS}", path=PORTS, body=body)
     if plan.repairs(rules_mesh.name_unresolved) or _is_outdated(plan, HOSTS):
-        wanted = hosts_wanted(plan.found, among)
+        wanted = hosts_wanted(plan.state, plan.nodes)
         name, own = f"Write {HOSTS}", _loopback(plan)
         with apart(host, HOSTS):
-            ssh.lines(name=name, path=HOSTS, nodes=nodes, wanted=wanted, installers=own)
+            ssh.lines(name=name, path=HOSTS, nodes=names, wanted=wanted, installers=own)
 
 
 def _is_outdated(plan: Plan, path: str) -> bool:
     return plan.repairs(rules_mesh.block_outdated, about=Path(path))
 
 
-def _home(found: NodeState) -> Places | None:
-    return found.ssh.account.places if found.ssh.account is not None else None
+def _home(state: NodeState) -> Places | None:
+    return state.ssh.account.places if state.ssh.account is not None else None
 
 
 def _changes_home(plan: Plan) -> bool:
@@ -96,7 +82,7 @@ def _converge_home(plan: Plan, account: Account, nodes: list[str]) -> None:
     if plan.repairs(rules.permissions):
         ssh.permissions(name="Close the SSH files to others", user=user)
     if plan.repairs(rules.key_missing):
-        ssh.key(name="Make a key", user=user, comment=f"gpu-node:{plan.among.name}")
+        ssh.key(name="Make a key", user=user, comment=f"gpu-node:{plan.nodes.name}")
     if plan.repairs(rules.not_authorised) or _is_outdated(plan, AUTHORIZED):
         ssh.authorized_keys(
             name="Authorize the nodes' keys",
@@ -110,7 +96,7 @@ def _converge_home(plan: Plan, account: Account, nodes: list[str]) -> None:
 
 def _loopback(plan: Plan) -> str:
     """Return the node's name if the line of Debian's installer makes it loopback."""
-    own, hosts = plan.among.name, plan.found.ssh.hosts
+    own, hosts = plan.nodes.name, plan.state.ssh.hosts
     wrong = plan.subjects(Logins, rules_mesh.name_unresolved)
     if hosts is None or not any(own in each.names for each in wrong):
         return ""
@@ -119,7 +105,7 @@ def _loopback(plan: Plan) -> str:
 
 def _asked(plan: Plan) -> dict[str, dict[str, Any]]:
     """Return key and addresses of each node that was read in this run and that has some."""
-    states = {peer: state_of(peer.name, plan.found, plan.among) for peer in plan.among.nodes}
+    states = {peer: state_of(peer.name, plan.state, plan.nodes) for peer in plan.nodes.peers}
     return {
         peer.name: {"public": state.account.public, "addresses": addresses}
         for peer, state in states.items()

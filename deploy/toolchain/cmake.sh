@@ -1,21 +1,21 @@
 # Install a cmake release into a separate prefix and switch to it by symlinks; older ones stay.
 # Variables: version, url, sha256, pushed (a tarball for this run alone, or empty), links, backups,
 # owner (sh of facts/probe/owner.py).
-# Needs: private_group closed place clear_away take lock proxy leftovers
+# Needs: writers closed place sent lock proxy
+# Given: owner
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u
 LC_ALL=C; export LC_ALL
 umask 022
 eval "$owner"
 prefix=/opt/cmake-$version
-work=/opt/.cmake-$version.gpu-node
-clear_away() { rm -rf "$work"; [ -z "$pushed" ] || rm -f "$pushed"; }
-fail() { clear_away; echo "gpu-node: cmake: $1; the old cmake is still in use" >&2; exit 1; }
+work=/opt/.cmake-$version.gpu-node # sent.sh removes it at the end
+fail() { echo "gpu-node: cmake: $1; the old cmake is still in use" >&2; exit 1; }
 # stderr, too: a cmake without its modules prints an error there before its version.
 answers() {
   [ -x "$1" ] || return 1
   # A program that another account may change is not run here, and is replaced.
-  case $(owner_of "$1" 2>/dev/null) in root | "$(id -un)") ;; *) return 1 ;; esac
+  case $(owner_of "$1" 2>/dev/null) in (root | "$(id -un)") ;; (*) return 1 ;; esac
   "$1" --version 2>&1 | head -n 1 | grep -Fqx "cmake version $version"
 }
 room() { df -Pk /opt | awk 'END { printf "%d MB free", $4 / 1024 }'; }
@@ -58,7 +58,6 @@ if ! answers "$prefix/bin/cmake"; then
   all_durable "$tree"
   renamed "$tree" "$prefix" || fail "$prefix cannot be made"
 fi
-clear_away
 
 # Either all links are set, or none.
 for program in "$prefix/bin"/*; do

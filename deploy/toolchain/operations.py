@@ -17,10 +17,10 @@ from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
 
 from gpu_node.deploy.engine.scripts import script
-from gpu_node.deploy.engine.shared import refuse_if_in_use
 from gpu_node.deploy.files.downloads import cache
 from gpu_node.deploy.files.replace import backups
 from gpu_node.deploy.files.upload import Upload, sum_of_file
+from gpu_node.deploy.nccl.pip import refuse_if_in_use
 from gpu_node.drift.toolchain.packages import unmet
 from gpu_node.facts.nccl.state import Environment, Nccl
 from gpu_node.facts.toolchain.state import Cmakes, Toolchain
@@ -97,9 +97,9 @@ def packages(
         toolchain.packages(environment="/opt/conda/envs/dis", pins=["pyarrow==15.0.2"])
     """
     there = host.get_fact(Nccl, environments=environment).get("environments", {})
-    found = there.get(environment)
+    answer = there.get(environment)
     wanted = dict(pin.partition("==")[::2] for pin in pins)
-    if found is not None and not _lacks(Environment.model_validate(found), wanted):
+    if answer is not None and not _lacks(Environment.model_validate(answer), wanted):
         host.noop(f"{environment} has {', '.join(pins)}")
         return
     if shared and not allow_disruption:
@@ -140,17 +140,19 @@ def pdsh(manager: str, allow_disruption: bool = False) -> Generator[Command, Non
         yield script("program_rpm", **given, allow_reload=allow)
 
 
-def _lacks(found: Environment, wanted: Mapping[str, str]) -> bool:
+def _lacks(environment: Environment, wanted: Mapping[str, str]) -> bool:
     """Whether a package is missing, or is not of its version; an empty version is any."""
     pins = {name: version for name, version in wanted.items() if version}
-    return bool(unmet(found, pins)) or any(name not in found.packages for name in wanted)
+    return bool(unmet(environment, pins)) or any(
+        name not in environment.packages for name in wanted
+    )
 
 
-def _is_linked(found: object, version: str, links: str) -> bool:
-    if found is None:
+def _is_linked(answer: object, version: str, links: str) -> bool:
+    if answer is None:
         return False
     wanted = (f"{links}/cmake", f"/opt/cmake-{version}/bin/cmake", version)
-    cmakes = Cmakes.model_validate(found).found
+    cmakes = Cmakes.model_validate(answer).found
     return wanted in [(cmake.path, cmake.real, cmake.version) for cmake in cmakes]
 
 
@@ -176,10 +178,10 @@ def _fetch(url: str, sha256: str, path: Path, host: Host) -> bool:
         with urllib.request.urlopen(url, timeout=30) as source, part.open("wb") as sink:  # noqa: S310 (its sum is checked)
             while block := source.read(_CHUNK):
                 sink.write(block)
-        if (found := sum_of_file(part)) == sha256:
+        if (actual := sum_of_file(part)) == sha256:
             place(part, path)
             return True
     finally:
         part.unlink(missing_ok=True)
-    logger.error(f"{host.print_prefix}cmake: the tarball's sha256 is {found}, wanted {sha256}")
+    logger.error(f"{host.print_prefix}cmake: the tarball's sha256 is {actual}, wanted {sha256}")
     return False

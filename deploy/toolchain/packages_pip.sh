@@ -3,8 +3,10 @@
 # Variables: prefix (the environment), pins (as pip is asked for them, with blanks between),
 # asked (what facts/nccl/on_node/environment.py says), hashes (lines for pip's requirements, or empty),
 # insecure (yes: any index will do), supply (facts/nccl/on_node/supply.py).
-# Needs: place clear_away lock proxy in_use leftovers no_answer
+# Needs: place sent lock proxy in_use no_answer
 # Disturbs: libraries
+# Given: asked supply hashes insecure
+# By: owner
 # shellcheck shell=sh disable=SC2154,SC2086,SC2012,SC2015
 set -uf
 LC_ALL=C; export LC_ALL

@@ -10,19 +10,15 @@ from pyinfra.api import deploy
 from gpu_node.deploy.engine.failures import apart
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.shared import is_writer, may_be_shared, versions_differ
-from gpu_node.deploy.nccl.pip_supply import supply
+from gpu_node.deploy.nccl.pip import supply
 from gpu_node.deploy.toolchain import operations as toolchain
 from gpu_node.drift.engine.subject import Package
-from gpu_node.drift.toolchain import rules, rules_build
+from gpu_node.drift.toolchain import rules, rules_build, rules_packages
 from gpu_node.drift.toolchain.rules import LINK_DIR, moved_away
 from gpu_node.facts.node import placed
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.schema import CmakeWanted
 
-REPAIRS = (
-    *(rules.cmake_old, rules.cmake_shadowed, rules.package_differs),
-    *(rules_build.ninja, rules_build.pdsh),
-)
 _NINJA = "ninja"
 
 
@@ -35,7 +31,7 @@ def converge(plan: Plan) -> None:
             _cmake(plan, wanted.cmake)
     _packages(plan)
     _ninja(plan)
-    manager = plan.found.nccl.manager
+    manager = plan.state.nccl.manager
     if plan.repairs(rules_build.pdsh) and manager is not None:
         with apart(host, "pdsh"):
             toolchain.pdsh(
@@ -45,7 +41,7 @@ def converge(plan: Plan) -> None:
 
 def _cmake(plan: Plan, wanted: CmakeWanted) -> None:
     if plan.repairs(rules.cmake_old, rules.cmake_shadowed):
-        cmakes = plan.found.toolchain.cmake
+        cmakes = plan.state.toolchain.cmake
         if cmakes is not None and (moved := moved_away(cmakes, wanted.version)):
             # In a dry run an operation has only one line.
             logger.info(f"{host.print_prefix}{visible(moved)}")
@@ -60,12 +56,12 @@ def _cmake(plan: Plan, wanted: CmakeWanted) -> None:
 
 
 def _packages(plan: Plan) -> None:
-    wanted, lacking = _pins(plan), plan.subjects(Package, rules.package_differs)
+    wanted, lacking = _pins(plan), plan.subjects(Package, rules_packages.package_differs)
     for prefix in dict.fromkeys(each.environment for each in lacking):
         names = [each.package for each in lacking if each.environment == prefix]
         pins = [f"{name}=={wanted[name]}" for name in names]
         lies = partial(placed, prefix)
-        if versions_differ(plan, prefix, lies, _pins):
+        if versions_differ(plan, prefix, lies, _pins, rules_packages.package_differs):
             continue
         if is_writer(plan, prefix, lies, partial(_lacks_pins, prefix)):
             with apart(host, prefix):
@@ -74,7 +70,7 @@ def _packages(plan: Plan) -> None:
                     environment=prefix,
                     pins=pins,
                     allow_disruption=plan.allow_disruption,
-                    shared=may_be_shared(lies(plan.found)),
+                    shared=may_be_shared(lies(plan.state)),
                     **supply(plan, pins),
                 )
 
@@ -92,13 +88,13 @@ def _ninja(plan: Plan) -> None:
                     environment=prefix,
                     pins=[_NINJA],
                     allow_disruption=plan.allow_disruption,
-                    shared=may_be_shared(lies(plan.found)),
+                    shared=may_be_shared(lies(plan.state)),
                     **supply(plan, [_NINJA]),
                 )
 
 
 def _without_ninja(plan: Plan) -> list[str]:
-    return [each.environment for each in plan.subjects(Package, rules_build.ninja)]
+    return [subject.environment for subject in plan.subjects(Package, rules_build.ninja)]
 
 
 def _lacks_ninja(prefix: str, plan: Plan) -> bool:
@@ -110,5 +106,5 @@ def _pins(plan: Plan) -> dict[str, str]:
 
 
 def _lacks_pins(prefix: str, plan: Plan) -> bool:
-    lacking = plan.subjects(Package, rules.package_differs)
+    lacking = plan.subjects(Package, rules_packages.package_differs)
     return prefix in {each.environment for each in lacking}

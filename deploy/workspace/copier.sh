@@ -1,6 +1,7 @@
 # Which user copies a tree: root would follow a link that a user puts in the place of a folder on
-# its path. It precedes scripts that make, copy or remove a tree, and follows private_group.sh.
+# its path. It precedes scripts that make, copy or remove a tree, and follows writers.sh.
 # Variables: path, which messages name; as_user (sh that defines as_user).
+# Given: as_user
 # shellcheck shell=sh disable=SC2034,SC2154
 eval "$as_user"
 LC_ALL=C; export LC_ALL
@@ -12,48 +13,36 @@ account() {
 }
 # Whether more than its owner and root may write in a folder: MODE as ls writes it, uid, gid.
 others() {
-  case $1 in
-    ????????w[!tT]* | ?????w????+*) ;;
-    ?????w*) ! { name=$(account "$2" 1) && private_group "$3" "$name" "$(account "$2" 4)"; } ;;
-    *) return 1 ;;
+  writers "$1"
+  case $writers in
+    (all | list) ;;
+    (group | sticky) ! { name=$(account "$2" 1) && private_group "$3" "$name" "$(account "$2" 4)"; } ;;
+    (*) return 1 ;;
   esac
-}
-see() {
-  # shellcheck disable=SC2046
-  set -- "$1" $(ls -ldn -- "$1" 2>/dev/null)
-  [ $# -gt 4 ] || return 1
-  [ -z "$shut" ] || return 0
-  [ "$4" = 0 ] || [ "$4" = "$mine" ] || theirs=$4
-  [ "$2:$4" != "drwx------${2#drwx------}:0" ] || shut=yes
-  case $2 in l*) return ;; esac
-  [ -n "$open" ] || ! others "$2" "$4" "$5" || open=$1
 }
 # way PATH: at: the existing part, without links; theirs: the uid of its last folder that belongs
 # neither to root nor to us; open: the first folder of ours or root's in which others may write;
-# shut: yes if only root can reach it; lacks: the missing part of the path.
+# shut: the folder that only root can enter, if it is in one; lacks: the missing part of the path.
 way() {
-  left=${1#/} at='' theirs='' open='' shut='' lacks='' links=0
-  see /
-  while [ -n "$left" ]; do
-    part=${left%%/*}
-    case $left in */*) left=${left#*/} ;; *) left= ;; esac
-    case $part in '' | .) continue ;; ..) at=${at%/*} shut=''; continue ;; esac
-    see "$at/$part" || { lacks=$part/$left; break; }
-    if [ -L "$at/$part" ]; then
-      links=$((links + 1))
-      [ "$links" -lt 40 ] || no "has too many links on its way"
-      to=$(readlink -- "$at/$part") || { lacks=$part/$left; break; }
-      part=$to
-      case $part in /*) at='' shut='' ;; esac
-      left=$part/$left
-    else
-      at=$at/$part
-    fi
-  done
+  theirs='' open='' shut='' lacks=''
+  walk "$1" way_sees way_lacks || {
+    [ -z "$walk_link" ] || no "has too many links on its way"
+    lacks=${walk_at##*/}/$walk_rest walk_at=${walk_at%/*}
+  }
+  at=${walk_at%/}
+  case $at/ in ("$shut"/*) ;; (*) shut='' ;; esac
 }
+way_sees() {
+  case $walk_at in ("${shut:-/}"/*) return 0 ;; esac
+  shut=''
+  [ "$walk_uid" = 0 ] || [ "$walk_uid" = "$mine" ] || theirs=$walk_uid
+  [ "$walk_mode:$walk_uid" != "drwx------${walk_mode#drwx------}:0" ] || shut=${walk_at%/}
+  [ -n "$open" ] || ! others "$walk_mode" "$walk_uid" "$walk_gid" || open=$walk_at
+}
+way_lacks() { return 1; }
 # Whether others may create files in a folder, but only rename their own.
 shared() {
-  case $(ls -ldn -- "$1/" 2>/dev/null) in ????????w[tT]* | ?????w???[tT]*) ;; *) return 1 ;; esac
+  case $(ls -ldn -- "$1/" 2>/dev/null) in (????????w[tT]* | ?????w???[tT]*) ;; (*) return 1 ;; esac
 }
 # entered PATH [UID]: changes to PATH, created if missing: a folder of root, ours or UID's; else it
 # sets why. In a shared folder others may replace it by their own folder or a link at any moment: so
@@ -66,16 +55,16 @@ entered() {
   cd -P -- "$at/" 2>/dev/null && [ "$(env pwd -P)" = "${at:-/}" ] || return 1
   while [ -n "$left" ]; do
     part=${left%%/*}
-    case $left in */*) left=${left#*/} ;; *) left= ;; esac
-    case $part in '' | .) continue ;; ..) why="$1 has .. below what is there"; return 1 ;; esac
+    case $left in (*/*) left=${left#*/} ;; (*) left= ;; esac
+    case $part in ('' | .) continue ;; (..) why="$1 has .. below what is there"; return 1 ;; esac
     at=$at/$part
     why="$at is not a folder, or is a link"
     output=$(mkdir -- "$part" 2>&1) || [ -d "$part" ] || [ -e "$part" ] || [ -L "$part" ] || why=$output
     cd -P -- "./$part" 2>/dev/null && [ "$(env pwd -P)" = "$at" ] || return 1
     who=$(stat -c %u .)
     case $who in
-      0 | "$mine") ;;
-      *)
+      (0 | "$mine") ;;
+      (*)
         [ -z "$left" ] && [ "$who" = "${2:-0}" ] && continue
         why="$at belongs to $(account "$who" 1 || echo "uid $who")"
         return 1
@@ -106,8 +95,8 @@ $as_user
   # shellcheck disable=SC2086 # into words
   { printed=$($limit sh -c "$2" 9>&-); } 2>/dev/null
   case $printed in
-    *'ended '[0-9] | *'ended '[0-9][0-9] | *'ended '[0-9][0-9][0-9]) ;;
-    *) printed="it did not end within $1 s; ended 124" ;;
+    (*'ended '[0-9] | *'ended '[0-9][0-9] | *'ended '[0-9][0-9][0-9]) ;;
+    (*) printed="it did not end within $1 s; ended 124" ;;
   esac
   set -- "${printed##*ended }"
   printed=${printed%ended *}

@@ -57,10 +57,10 @@ def _side(
         "sudo": "yes" if sudo else "no",
         "instead": instead,
         "as_user": AS_USER,
-        "excludes": "\n".join(f"--exclude={each}" for each in excludes),
+        "excludes": "\n".join(f"--exclude={exclude}" for exclude in excludes),
     }
     head = "".join(f"{name}={shlex.quote(value)}\n" for name, value in given.items())
-    scripts = "".join(text(each) for each in ("private_group", "copier", "copy_side"))
+    scripts = "".join(text(each) for each in ("writers", "copier", "copy_side"))
     return ["sh", "-c", _short(f"{head}{scripts}"), "rsync"]
 
 

@@ -18,7 +18,7 @@ END
 bad() {
   below | while read -r mode links uid gid rest; do
     case $links in
-      *[!0-9]* | '') echo "cannot determine whose all of it is: $mode $links $uid $gid $rest"; break ;;
+      (*[!0-9]* | '') echo "cannot determine whose all of it is: $mode $links $uid $gid $rest"; break ;;
     esac
     rest=${rest#* * * * }
     [ "$uid" = 0 ] || { echo "$rest in it belongs to uid $uid"; break; }

@@ -1,18 +1,18 @@
 # Set mode and owner of one directory, and create it if missing; nothing below it changes. In a
 # user's folder that user does it: a link could lead root to any folder.
 # Variables: path, mode, owner, group; an empty one is left as it is.
-# Needs: private_group copier
+# Needs: writers copier
 # shellcheck shell=sh disable=SC2154
 set -u
 umask 022
-case $path in / | */) path=${path%/} ;; esac
+case $path in (/ | */) path=${path%/} ;; esac
 folder=${path%/*} links=0
 # A link to it is followed if only root can change the link.
 while way "$folder/" && [ -z "$theirs$open" ] && [ -L "$path" ] && ! shared "$at"; do
   links=$((links + 1))
   [ "$links" -lt 40 ] || no "has too many links on its way"
   to=$(readlink -- "$path") || no "is a link that cannot be read"
-  case $to in /*) path=$to ;; *) path=$folder/$to ;; esac
+  case $to in (/*) path=$to ;; (*) path=$folder/$to ;; esac
   path=${path%/} folder=${path%/*}
 done
 if [ -z "$theirs$open" ]; then

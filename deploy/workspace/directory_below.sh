@@ -3,7 +3,7 @@
 # its name here.
 # Variables: path; folders and files (octal bits); add_folders and add_files (what chmod adds, or
 # empty); most (the limit for entries); patience (the seconds after which it stops).
-# Needs: private_group copier
+# Needs: writers copier
 # shellcheck shell=sh disable=SC2154
 set -u
 # A part of such a name would be the name of another entry.
@@ -88,14 +88,14 @@ all() {
   ended=${names##*"end "}
   done=$(printf '%s\n' "$names" | sed '/^end /d' | given "$wanted")
   changed=${done##*"changed "}
-  case $changed in *[!0-9]* | '') no "its permissions cannot be changed ($python failed)" ;; esac
+  case $changed in (*[!0-9]* | '') no "its permissions cannot be changed ($python failed)" ;; esac
   stay=$(printf '%s\n' "$done" | sed -n 's/^stay //p' | tail -n 1)
   ! printf '%s\n' "$done" | grep -qx late || ended=late
   echo "gpu-node: $path: $words: $changed changed"
   case $ended in
-    0) ;;
-    1) no "some entries below it could not be read; $changed changed" ;;
-    *) no "not complete, it has very many entries: $changed changed; run the deploy again" ;;
+    (0) ;;
+    (1) no "some entries below it could not be read; $changed changed" ;;
+    (*) no "not complete, it has very many entries: $changed changed; run the deploy again" ;;
   esac
   [ -z "$stay" ] || no "$stay and maybe others stay as they are: they changed meanwhile, or their \
 file server refuses root; look at them, and run chmod as their owner"

@@ -38,18 +38,18 @@ def directory(
     + mode: octal, eg ``775``
     """
     wanted = Directory(path=path, owner=owner, group=group, mode=mode)
-    found = Found.model_validate(host.get_fact(FolderFact, path=path))
-    if found.problem:
+    current = Found.model_validate(host.get_fact(FolderFact, path=path))
+    if current.problem:
         # Its state is unknown: mkdir reports why, and changes nothing that exists.
         yield script("directory", path=path, mode="", owner="", group="")
         return
-    if not lacking(found, wanted):
+    if not lacking(current, wanted):
         host.noop(f"{path} is as wanted")
         return
     yield script(
         "directory",
         path=path,
-        mode=mode_of(found, wanted) if mode else "",
+        mode=mode_of(current, wanted) if mode else "",
         owner=owner or "",
         group=group or "",
     )
@@ -64,8 +64,8 @@ def below(path: str, mode: str) -> Generator[StringCommand, None, None]:
     + mode: octal, eg ``775``; files get only its bits to read and write
     """
     known = host.get_fact(BelowFact, path=path, mode=mode)
-    found = Below.model_validate(known)
-    if not found.partial and not found.folders + found.files:
+    entries = Below.model_validate(known)
+    if not entries.partial and not entries.folders + entries.files:
         host.noop(f"{path} has these bits below it")
         return
     folders, files = chmod_words(mode)
@@ -80,7 +80,7 @@ def below(path: str, mode: str) -> Generator[StringCommand, None, None]:
         patience=str(BELOW_SECONDS),
     )
     # With more entries than the fact can list, it cannot show what is left.
-    yield unchecked(change) if found.partial else change
+    yield unchecked(change) if entries.partial else change
 
 
 @operation()
@@ -141,8 +141,8 @@ def files(
     + checksum: compare files of equal size and time by their content
     + relays: nodes that have all of it send it to others; they log in to each other
     """
-    found = host.get_fact(FilesFact, path=path, excludes=list(excludes))
-    if found["digest"] == digest:
+    tree = host.get_fact(FilesFact, path=path, excludes=list(excludes))
+    if tree["digest"] == digest:
         host.noop(f"{path} is as on {source}")
         return
     allow = "yes" if allow_disruption or not removals else "no"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import (
@@ -16,8 +17,18 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from gpu_node.deploy.engine.run import Run
+from gpu_node.deploy.engine.run import Run, Slot
 from gpu_node.inventories.escape import visible
+
+
+@dataclass
+class Display:
+    """The display of all bars of a run, while there is one."""
+
+    shown: Progress | None = None
+
+
+DISPLAY = Slot(Display)
 
 
 @contextmanager
@@ -26,10 +37,10 @@ def bar(run: Run, name: str, total: int) -> Iterator[Callable[[int], None]]:
     if not sys.stderr.isatty():
         yield lambda done: None
         return
-    # All bars are in one display, which exists while there is a bar.
-    display = run.display
+    known = run.of(DISPLAY)
+    display = known.shown
     if display is None:
-        run.display = display = _new()
+        known.shown = display = _new()
         display.start()
     task = display.add_task(visible(name), total=total)
     try:
@@ -39,7 +50,7 @@ def bar(run: Run, name: str, total: int) -> Iterator[Callable[[int], None]]:
         display.update(task, visible=not display.tasks[task].finished)
         if all(each.stop_time is not None for each in display.tasks):
             display.stop()
-            run.display = None
+            known.shown = None
 
 
 def _new() -> Progress:

@@ -15,7 +15,7 @@ from pyinfra.api import Host, State
 from pyinfra.api.exceptions import FactProcessError
 
 from gpu_node.deploy.engine.rights import of_operation
-from gpu_node.deploy.engine.run import run_of
+from gpu_node.deploy.engine.run import Slot, run_of
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.workspace.copy_side import local_sender, receiver, sender
 from gpu_node.deploy.workspace.progress import bar
@@ -40,6 +40,7 @@ from gpu_node.inventories.escape import visible
 # The parallel copies from a node or the controller: each copy needs a session of the connection, of
 # which sshd allows ten, and all share one line.
 _AT_ONCE = 4
+_TURNS: Slot[dict[str, BoundedSemaphore]] = Slot(dict)
 _HAS_PROGRESS = (3, 1)
 # The beginning of our own scripts' messages.
 _OURS = "gpu-node: "
@@ -74,14 +75,14 @@ def command(excludes: Sequence[str], version: str, removal: Removal | None = Non
     deleted than was reported, the limit stops rsync.
     """
     removal = removal or Removal()
-    found = ["rsync", "-rlpt", PLAIN, "--omit-dir-times", f"--partial-dir={PARTIAL}"]
-    found += [f"--timeout={IDLE_SECONDS}", *excluding(excludes)]
-    found += ["--checksum"] if removal.checksum else []
-    found += ["--backup", f"--backup-dir={removal.backup}"] if removal.backup else []
+    words = ["rsync", "-rlpt", PLAIN, "--omit-dir-times", f"--partial-dir={PARTIAL}"]
+    words += [f"--timeout={IDLE_SECONDS}", *excluding(excludes)]
+    words += ["--checksum"] if removal.checksum else []
+    words += ["--backup", f"--backup-dir={removal.backup}"] if removal.backup else []
     if removal.most:
         when = "--delete-before" if removal.at_once else "--delete-delay"
-        found += [when, f"--max-delete={removal.most}"]
-    return [*found, *progress(version)]
+        words += [when, f"--max-delete={removal.most}"]
+    return [*words, *progress(version)]
 
 
 def progress(version: str) -> list[str]:
@@ -247,7 +248,7 @@ def transfer(
     `may_start` is asked when the source's other copies leave room for this one.
     """
     run = run_of(state)
-    turn = run.sending.setdefault(source, BoundedSemaphore(_AT_ONCE))
+    turn = run.of(_TURNS).setdefault(source, BoundedSemaphore(_AT_ONCE))
     with turn, bar(run, host.name, total) as advance:
         if not may_start():
             return Outcome(_REFUSED)

@@ -10,7 +10,7 @@ from gevent.queue import SimpleQueue
 from pyinfra import logger
 from pyinfra.api import Host, State
 
-from gpu_node.deploy.engine.run import run_of
+from gpu_node.deploy.engine.run import Slot, run_of
 
 # To how many nodes each sends at the same time. With equal connections one after the other is as
 # quick; two use a line that one rsync does not fill.
@@ -48,9 +48,13 @@ class Senders:
             self._free.put(sender)
 
 
+# The senders of each tree, by its source and the digest of its list.
+_SENDERS: Slot[dict[tuple[Sender, str], Senders]] = Slot(dict)
+
+
 def senders(state: State, source: Sender, digest: str = "") -> Senders:
     """Return the senders of a tree in this run; `digest` is of the list of its files."""
-    return run_of(state).senders.setdefault((source, digest), Senders(source))
+    return run_of(state).of(_SENDERS).setdefault((source, digest), Senders(source))
 
 
 def by_one(known: Senders, host: Host, path: str, copy: Callable[[Sender], bool]) -> bool:

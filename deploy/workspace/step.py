@@ -24,9 +24,9 @@ from gpu_node.drift.workspace.deletions import backups, keeps
 from gpu_node.facts.probe.file_systems import only
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.fields.paths import CONTROLLER, Directory
+from gpu_node.inventories.plurals import counted
 from gpu_node.inventories.schema import WorkspaceWanted
 
-REPAIRS = (rules.rsync_missing, rules.directory, rules.missing, rules.differs)
 # How many files a run names one by one; a dry run names them all. a deploy cannot ask pyinfra
 # else that it is one.
 _SHOWN = sys.maxsize if "--dry" in sys.argv else 50
@@ -35,7 +35,7 @@ _SHOWN = sys.maxsize if "--dry" in sys.argv else 50
 @deploy("Programs")
 def programs(plan: Plan) -> None:
     """Install the program that copies the workspace and Python environments, before any copy."""
-    manager = plan.found.nccl.manager
+    manager = plan.state.nccl.manager
     if plan.repairs(rules.rsync_missing) and manager is not None:
         workspace.rsync(
             name="Install rsync", manager=manager, allow_disruption=plan.allow_disruption
@@ -45,14 +45,18 @@ def programs(plan: Plan) -> None:
 @deploy("Workspace")
 def converge(plan: Plan) -> None:
     """Repair what the workspace rules found."""
-    bad = {each.path for each in plan.subjects(Path, rules.directory)}
-    directories = [each for each in plan.wanted.directories or () if each.path in bad]
-    for each in directories:
-        with apart(host, each.path):
-            _directory(f"Make {each.path} a directory as wanted", each)
-            if each.mode and rules.lacks_below(plan.found.workspace, each):
+    bad = {subject.path for subject in plan.subjects(Path, rules.directory)}
+    directories = [
+        directory for directory in plan.wanted.directories or () if directory.path in bad
+    ]
+    for directory in directories:
+        with apart(host, directory.path):
+            _directory(f"Make {directory.path} a directory as wanted", directory)
+            if directory.mode and rules.lacks_below(plan.state.workspace, directory):
                 workspace.below(
-                    name=f"Add permissions below {each.path}", path=each.path, mode=each.mode
+                    name=f"Add permissions below {directory.path}",
+                    path=directory.path,
+                    mode=directory.mode,
                 )
     for wanted in plan.wanted.every_workspace:
         with apart(host, wanted.path):
@@ -64,11 +68,11 @@ def _copy(plan: Plan, wanted: WorkspaceWanted) -> None:
     if not is_copied(plan):
         return
     if not is_writer(
-        plan, wanted.path, lambda found: only(found.workspace.places, wanted.path), is_copied
+        plan, wanted.path, lambda state: only(state.workspace.places, wanted.path), is_copied
     ):
         return
-    copy = copy_of(plan.found, wanted, plan.among)
-    if copy is not None and copy.theirs is not None and plan.among.itself is not None:
+    copy = copy_of(plan.state, wanted, plan.nodes)
+    if copy is not None and copy.theirs is not None and plan.nodes.itself is not None:
         backup = f"{backups(copy.path)}/{run()}" if keeps(copy, wanted) else ""
         # In a dry run an operation has only one line.
         for line in lines_of(copy, backup):
@@ -80,7 +84,7 @@ def _copy(plan: Plan, wanted: WorkspaceWanted) -> None:
             origin=copy.origin,
             path=copy.path,
             digest=copy.theirs.digest,
-            peer=plan.among.itself.model_dump(),
+            peer=plan.nodes.itself.model_dump(),
             excludes=list(wanted.exclude or ()),
             removals=copy.removals,
             at_once=copy.replaces_folder,
@@ -91,17 +95,17 @@ def _copy(plan: Plan, wanted: WorkspaceWanted) -> None:
             keep=wanted.backup.keep,
             allow_disruption=plan.allow_disruption,
             checksum=wanted.checksum is True,
-            relays=has_mesh(plan.wanted, plan.among),
+            relays=has_mesh(plan.wanted, plan.nodes),
         )
     # rsync gives a folder the mode of the source's folder.
-    for each in plan.wanted.directories or ():
-        if each.path == wanted.path:
-            _directory(f"Keep {each.path} as wanted", each)
+    for directory in plan.wanted.directories or ():
+        if directory.path == wanted.path:
+            _directory(f"Keep {directory.path} as wanted", directory)
 
 
 def _is_copied(plan: Plan, path: str) -> bool:
     subjects = plan.subjects(Path, rules.missing, rules.differs)
-    return any(each.path == path for each in subjects)
+    return any(subject.path == path for subject in subjects)
 
 
 def _directory(name: str, wanted: Directory) -> None:
@@ -113,14 +117,14 @@ def _directory(name: str, wanted: Directory) -> None:
 def _version(plan: Plan, copy: Copy) -> str:
     """Return the version of the source's rsync."""
     if copy.source == CONTROLLER:
-        return plan.found.workspace.source_rsync or ""
-    return plan.among.found[copy.source].workspace.rsync or ""
+        return plan.state.workspace.source_rsync or ""
+    return plan.nodes.states[copy.source].workspace.rsync or ""
 
 
 def _amount(copy: Copy) -> str:
     """Return, as text, how much is sent and deleted."""
     sent = len(copy.send) + len(copy.change)
-    sending = f"send {sent} {'entry' if sent == 1 else 'entries'}, {size(copy.bytes)}"
+    sending = f"send {counted(sent, 'entry', 'entries')}, {size(copy.bytes)}"
     return f"{sending}, delete {len(copy.remove)}" if copy.remove else sending
 
 

@@ -2,7 +2,7 @@
 # right before anything is deleted.
 # Variables: path; owner, a user or empty; backup, a folder or empty; allow (yes
 # where nothing is deleted).
-# Needs: private_group in_use copier receiver
+# Needs: writers in_use copier receiver
 # Disturbs: workspace
 # shellcheck shell=sh disable=SC2154,SC2015
 # It belongs to the user who copies: the SSH user, who needs sudo to create it below a directory of

@@ -1,7 +1,7 @@
 # Keep the backups of the newest runs, but no empty one. It runs as their owner, who could redirect
 # root.
 # Variables: folder, which holds them; backup, this run's; keep, how many.
-# Needs: private_group copier
+# Needs: writers copier
 # shellcheck shell=sh disable=SC2034,SC2154
 path=$folder
 [ -d "$folder" ] && [ ! -L "$folder" ] || exit 0

@@ -1,0 +1,62 @@
+"""Operations on files of the system: how each edits one, and the one that writes all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Literal
+
+from pyinfra import host
+from pyinfra.api import FunctionCommand, StringCommand, operation
+
+from gpu_node.deploy.files.replace import Edit, replace, unread
+from gpu_node.facts.probe.file_bytes import FileBytes
+
+Command = StringCommand | FunctionCommand
+Commands = Generator[Command, None, None]
+
+
+def edited(
+    path: str,
+    edit: Edit,
+    done: str = "is as wanted",
+    *,
+    absent: Literal["differs", "empty", "refused"] = "differs",
+    user: str = "",
+    check: str = "",
+    confirm_seconds: int = 0,
+) -> Generator[Command, None, str | None]:
+    """Yield what replaces a file by the result of `edit`; return that, or None if it stays.
+
+    It stays if it is `done`, or cannot be read, or `edit` raises ValueError with the reason.
+    `absent`: a file that does not exist is written, is as good as an empty one, or is a failure.
+    The others are those of `replace`.
+    """
+    old = host.get_fact(FileBytes, path=path, user=user)
+    problem, new = old["problem"], ""
+    if not problem and absent == "refused" and not old["exists"]:
+        problem = "it does not exist"
+    if not problem:
+        try:
+            new = edit(old["text"])
+        except ValueError as error:
+            problem = str(error)
+    if problem:
+        yield unread(path, problem)
+        return None
+    if new == old["text"] and (old["exists"] or absent == "empty"):
+        host.noop(f"{path} {done}")
+        return None
+    yield replace(path, old, new, check, confirm_seconds, user, again=edit)
+    return new
+
+
+@operation()
+def write(path: str, content: str, check: str = "") -> Commands:
+    """
+    Write a file that is all ours; nothing that reads it is restarted or reloaded.
+
+    + path: the file, eg ``/etc/systemd/logind.conf.d/99-gpu-node.conf``
+    + content: its text
+    + check: sh that refuses a new file by failing, see ``replace``
+    """
+    yield from edited(path, lambda _: content, check=check)
