@@ -12,17 +12,17 @@ from pathlib import Path
 
 from paramiko import PKey
 
+from gpu_node.deploy.console import UserConsole
 from gpu_node.drift.report.preflight import table
 from gpu_node.inventories.cluster import Data
 from gpu_node.inventories.connection.known_hosts import SSH_PORT
 from gpu_node.inventories.connection.ssh_config import BadConfig, login
-from gpu_node.inventories.errors import as_found, quoted, shown, worded
+from gpu_node.inventories.errors import quoted, shown, worded
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.interrupt import deferred
 from gpu_node.inventories.schema import load
 from gpu_node.inventories.yaml import edit as editing
 from gpu_node.onboarding import journal
-from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.entry import (
     Proposal,
     check_place,
@@ -334,7 +334,7 @@ class Admission:
             given.address,
             given.port,
             [host_key],
-            [str(each) for each in folders],
+            tuple(map(str, folders)),
             self._level(),
         )
         refused, new = None, ""
@@ -347,7 +347,7 @@ class Admission:
         rows = looked.rows(wanted, given.group)
         self.console.show(table(rows, self._changed))
         if stops := [
-            f"{row.subject}: {as_found(row.why)}" for row in rows if row.verdict == "stop"
+            f"{row.subject}: {worded(row.found, row.why)}" for row in rows if row.verdict == "stop"
         ]:
             raise Stopped("\n".join(stops))
         if refused:

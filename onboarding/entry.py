@@ -13,7 +13,7 @@ from gpu_node.drift.driver.target import model_of
 from gpu_node.drift.tables import is_model, kinds, known_models, short_model
 from gpu_node.inventories.cluster import Cluster, Data
 from gpu_node.inventories.errors import InventoryError, did_you_mean, shown, worded
-from gpu_node.inventories.schema import RESERVED, load, one_spelling
+from gpu_node.inventories.schema import IS_RESERVED, RESERVED, load, one_spelling
 from gpu_node.inventories.servers_csv import wrong
 from gpu_node.inventories.yaml.edit import EditError, with_group, with_host
 from gpu_node.onboarding.errors import Refusal
@@ -39,12 +39,15 @@ class Gpus:
         """Whether all of them are of a model as an inventory names it: in the name's words."""
         return all(is_model(name, model) for name in self.names)
 
-    def unknown(self) -> str:
-        """Say which table lacks them."""
-        if self.is_named:
-            return worded(str(self), "drift/data/gpus.tsv lacks this model", "", "add it there")
-        tables = "drift/data/pci_ids.tsv and its model to gpus.tsv"
-        return worded(str(self), "drift/data/pci_ids.tsv lacks this id", "", f"add it to {tables}")
+    def unknown(self, groups: str) -> str:
+        """Say that no table has them, and which of the inventory's keys makes up for it."""
+        model = self.names[0] if self.is_named else "NAME"
+        why = (
+            f"no group is for them, and no table has this {'model' if self.is_named else 'PCI id'}"
+        )
+        key = f"gpu: {{model: {model}, count: {self.count}}}"
+        step = f"give a group of the inventory {key}, and name it: --group {groups}"
+        return worded(str(self), why, "", step)
 
     @override
     def __str__(self) -> str:
@@ -62,7 +65,7 @@ def gpus_of(gpus: Sequence[str]) -> Gpus:
             "lspci -d 10de: on it; a card that is not listed is not seated, has no power, or is "
             "off in the firmware"
         )
-    named = [_named(each) for each in gpus]
+    named = [_named(gpu) for gpu in gpus]
     unknown = [_shown_id(each) for each, name in zip(gpus, named, strict=True) if name is None]
     names = [name for name in named if name is not None]
     counted = [*names, *unknown]
@@ -79,13 +82,13 @@ def gpus_of(gpus: Sequence[str]) -> Gpus:
 
 
 def _named(gpu: str) -> str | None:
-    found = _PCI_ID.fullmatch(gpu)
-    return model_of(f"0x{found[1]}") if found else gpu
+    match = _PCI_ID.fullmatch(gpu)
+    return model_of(f"0x{match[1]}") if match else gpu
 
 
 def _shown_id(gpu: str) -> str:
-    found = _PCI_ID.fullmatch(gpu)
-    return f"10de:{found[1].lower()}" if found else gpu
+    match = _PCI_ID.fullmatch(gpu)
+    return f"10de:{match[1].lower()}" if match else gpu
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ def entered(cluster: Cluster, name: str, address: str) -> bool:
     if name in cluster.groups:
         raise Refusal(worded(shown(name), f"a group of {file} has this name", "another name"))
     if name in (*RESERVED, file.stem):
-        raise Refusal(worded(shown(name), "pyinfra needs this name", "another name"))
+        raise Refusal(worded(shown(name), IS_RESERVED, "another name"))
     for host in cluster.nodes():
         same_address = one_spelling(host["address"]) == one_spelling(address)
         if host["name"] == name and not same_address:
@@ -268,7 +271,7 @@ def _fitting(cluster: Cluster, gpus: Gpus) -> _Choice:
     for group, model in fit.items():
         return _Choice(group, None, f"group {group}: its gpu.model is {model}, the node has {gpus}")
     if gpus.model is None:
-        raise Refusal(f"{gpus.unknown()}, or name its group: --group {_groups(cluster)}")
+        raise Refusal(gpus.unknown(_groups(cluster)))
     return _new(cluster, gpus)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyinfra.api.exceptions import PyinfraError
 
-from gpu_node.inventories.errors import InventoryError
+from gpu_node.inventories.errors import InventoryError, Unconfirmed
 from gpu_node.inventories.yaml.edit import EditError
 
 
@@ -24,4 +24,4 @@ class Refusal(Stopped):
     """A machine cannot become a host as requested; str() ends with what is allowed."""
 
 
-FAILURES = (Stopped, EditError, InventoryError, PyinfraError, OSError)
+FAILURES = (Stopped, Unconfirmed, EditError, InventoryError, PyinfraError, OSError)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from gpu_node.drift.engine.check import check
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.nccl import rules_environments, rules_system
 from gpu_node.drift.nccl.environment_copy import can_install_rsync, will_have_rsync
 from gpu_node.drift.nccl.libnccl import target
 from gpu_node.facts.ask.session import ProbeError, asked_again, whole
 from gpu_node.facts.node import NodeProbe, NodeState
-from gpu_node.facts.probe.bounds import in_words
+from gpu_node.facts.probe.bounds import not_understood
 from gpu_node.facts.probe.frame import READER, by_stdin
 from gpu_node.facts.probe.protocol import time_limit
 from gpu_node.facts.probe.request import request_of
@@ -54,42 +54,42 @@ def forecast(session: Session, cluster: Cluster, name: str) -> list[str]:
     try:
         found = fact.state_in(lines)
     except Exception as error:  # of whatever class: an answer of the server's made it
-        raise Stopped(f"its answer is not understood: {in_words(error)}") from None
+        raise Stopped(not_understood(error)) from None
     return foreseen(found, cluster, name)
 
 
-def foreseen(found: NodeState, cluster: Cluster, name: str) -> list[str]:
+def foreseen(state: NodeState, cluster: Cluster, name: str) -> list[str]:
     """Return a line for each finding, and one for what the others would get."""
     wanted = cluster.hosts[name].wanted
     nccl = wanted.nccl
     source = nccl.copy_from if nccl and nccl.copy_from != name else None
     lines = []
-    for each in check(found, wanted, Among(name)):
+    for each in check(state, wanted, Nodes(name)):
         if each.rule == _MISSING and source is not None:
-            lines.append(_line(each, *_copied(found, name, source)))
-        elif each.rule in _PACKAGES and source is not None and _follows(found, nccl):
+            lines.append(_line(each, *_copied(state, name, source)))
+        elif each.rule in _PACKAGES and source is not None and _follows(state, nccl):
             lines.append(_line(each, "decided when its environment is there", "by its torch"))
         elif each.step not in _BETWEEN:
             lines.append(_line(each, REPAIRED if each.fixable else MANUAL, each.fix))
     return [*lines, *_mesh(cluster, name)]
 
 
-def _copied(found: NodeState, name: str, source: str) -> tuple[str, str]:
+def _copied(state: NodeState, name: str, source: str) -> tuple[str, str]:
     """Return whether an environment comes from another node, which is not asked for it here."""
-    if will_have_rsync(found):
+    if will_have_rsync(state):
         return REPAIRED, f"copied from {source} to the same path"
     return MANUAL, f"install rsync on {name}: it copies the environment from {source}"
 
 
-def _follows(found: NodeState, wanted: NcclWanted | None) -> bool:
+def _follows(state: NodeState, wanted: NcclWanted | None) -> bool:
     """Whether packages are installed once a copied environment has their version."""
     return (
         wanted is not None
         and wanted.packages is True
-        and bool(found.nccl.absent)
-        and target(found.nccl, wanted) is None
-        and will_have_rsync(found)
-        and can_install_rsync(found)
+        and bool(state.nccl.absent)
+        and target(state.nccl, wanted) is None
+        and will_have_rsync(state)
+        and can_install_rsync(state)
     )
 
 
@@ -100,7 +100,7 @@ def _line(finding: Finding, whose: str, fix: str) -> str:
 
 def _mesh(cluster: Cluster, name: str) -> list[str]:
     """Return what would be written on the other nodes; nothing where they are in no mesh."""
-    meshed = [each for each in cluster.hosts if cluster.data_of(each).get("ssh_mesh")]
+    meshed = [host for host in cluster.hosts if cluster.data_of(host).get("ssh_mesh")]
     others = [each for each in meshed if each != name]
     if name not in meshed or not others:
         return []

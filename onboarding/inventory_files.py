@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu_node.facts.ask.pyinfra_file import CLUSTER_SUFFIX, pyinfra_file, wrong_suffix
+from gpu_node.facts.ask.pyinfra_file import (
+    CLUSTER_FILES,
+    CLUSTER_SUFFIX,
+    NO_INVENTORY,
+    pyinfra_file,
+    wrong_suffix,
+)
 from gpu_node.inventories.cluster import Cluster
 from gpu_node.inventories.errors import reason, shown, worded
 from gpu_node.inventories.regular_file import content, why_none
@@ -51,9 +57,8 @@ def site_of(path: str) -> Site:
 
     Raises FileError.
     """
-    if why := why_none(path, "no such inventory file"):
-        allowed = "a cluster file (.yml), or the .py file beside it"
-        raise FileError(f"--inventory: {worded(shown(path), why, allowed)}")
+    if why := why_none(path, NO_INVENTORY):
+        raise FileError(f"--inventory: {worded(shown(path), why, CLUSTER_FILES)}")
     if error := wrong_suffix(path):
         raise FileError(error)
     file = Path(path).with_suffix(CLUSTER_SUFFIX)

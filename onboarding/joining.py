@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+from gpu_node.deploy.console import UserConsole
 from gpu_node.deploy.engine.pyinfra_process import ENVIRONMENTS, WHOLE
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.subject import Logins
 from gpu_node.drift.report import table
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.onboarding import journal
-from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.inventory_files import Site
 from gpu_node.onboarding.run_pyinfra import pyinfra
@@ -122,8 +122,8 @@ class Joining:
     def _others(self, name: str) -> list[str]:
         """Return the nodes to run a job with: members before other newcomers."""
         others = [each for each in self.answering if each != name]
-        members = [each for each in others if each not in self.names]
-        return [*members, *(each for each in others if each in self.names)]
+        members = [other for other in others if other not in self.names]
+        return [*members, *(other for other in others if other in self.names)]
 
     def _head(self, stage: str) -> None:
         self.console.stage(stage, _WORDS[stage])
@@ -133,7 +133,7 @@ def stages_of(site: Site, name: str, verifies: bool) -> list[str]:
     """Return the stages in which a server of the inventory becomes a member."""
     skipped = [] if _copies_environments(site, [name]) else ["environments"]
     skipped += [] if verifies else ["verify"]
-    return [each for each in STAGES if each not in skipped]
+    return [stage for stage in STAGES if stage not in skipped]
 
 
 def is_only_node(site: Site) -> bool:
@@ -156,17 +156,17 @@ def lacks(report: Report, name: str, newcomers: Collection[str] = ()) -> list[st
     is_right = host.status == "ok" or _is_only_about(host, awaited)
     missing = [] if is_right else [host.error or f"it {what}, see above"]
     missing += [
-        f"{each.fact} differs from the others': {each.values.get(name)}"
-        for each in report.differences
-        if each.drift and _is_alone(each.values, name, newcomers)
+        f"{difference.fact} differs from the others': {difference.values.get(name)}"
+        for difference in report.differences
+        if difference.drift and _is_alone(difference.values, name, newcomers)
     ]
     for other, theirs in report.hosts.items():
         if other != name and theirs.status == "unreadable":
             missing.append(f"not compared with {other}, which is {theirs.status}")
         missing += [
-            f"{other}: {each.rule}: {each.found}"
-            for each in theirs.findings
-            if other != name and each.step == "ssh" and name in peers_of(each)
+            f"{other}: {finding.rule}: {finding.found}"
+            for finding in theirs.findings
+            if other != name and finding.step == "ssh" and name in peers_of(finding)
         ]
     if not missing:
         return _awaiting(report, name)
@@ -181,7 +181,7 @@ def _unreachable(report: Report, name: str) -> list[str]:
 
 def _is_only_about(host: HostReport, nodes: Collection[str]) -> bool:
     """Whether all that is wrong on a node is its logins to certain nodes."""
-    wrong = [each for each in host.findings if each.severity != "info"]
+    wrong = [finding for finding in host.findings if finding.severity != "info"]
     is_theirs = all(peers_of(each) and peers_of(each) <= {*nodes} for each in wrong)
     return host.status == "drift" and bool(wrong) and is_theirs
 
@@ -212,10 +212,10 @@ def next_steps(report: Report, name: str, deploy: str) -> list[str]:
     if status == "unreadable":
         return ["run this again when all of it can be read"]
     of_it = [
-        each
+        finding
         for other, host in report.hosts.items()
-        for each in host.findings
-        if other == name or name in peers_of(each)
+        for finding in host.findings
+        if other == name or name in peers_of(finding)
     ]
     return [f"repair it: {deploy}"] if any(each.fixable for each in of_it) else []
 

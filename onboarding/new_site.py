@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 from paramiko import PKey
 
+from gpu_node.deploy.console import UserConsole
 from gpu_node.drift.limits.rules import proposed_files
 from gpu_node.drift.limits.shown import pair
 from gpu_node.drift.ranges import ranges
@@ -32,7 +33,6 @@ from gpu_node.inventories.fields.addresses import login_of, with_port
 from gpu_node.inventories.regular_file import content
 from gpu_node.inventories.schema import NodeWanted, format_size, load, one_spelling
 from gpu_node.inventories.servers_csv import wrong
-from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import ContactError, Stopped
 from gpu_node.onboarding.trust.host_keys import (
     ON_ITS_CONSOLE,
@@ -51,7 +51,9 @@ _USER = "root"
 USERS_KNOWN_HOSTS = "~/.ssh/known_hosts"
 # First contacts at the same time.
 _PARALLEL = 20
-_EXISTS = worded("a file that exists", "", "another folder", "gpu-node onboard adds a node")
+_EXISTS = worded(
+    "a file that exists", "", "another folder", "correct that file; gpu-node onboard adds a node"
+)
 _BEGIN = "cluster: site\n\ndefaults:"
 _INVENTORY = '''\
 """The nodes of this cluster for pyinfra, from site.yml beside this file."""
@@ -131,7 +133,7 @@ def nodes_of(words: Iterable[str]) -> list[NewNode]:
             problems.append(worded(shown(word), f"{shown(error)} is not a port", allowed))
             continue
         problems += [f"{shown(word)}: {each.path[0]}: {each}" for each in wrong(name, address)]
-        if name in [each.name for each in nodes]:
+        if name in [node.name for node in nodes]:
             problems.append(worded(f"{shown(name)} twice", "", "one name a node"))
         elif (other := spelled.setdefault(one_spelling(address), name)) != name:
             problems.append(
@@ -191,7 +193,7 @@ class NewSite:
         if self.file.exists() and self._written() != self.text(nodes):
             raise Stopped(f"{visible(str(self.file))}: {_EXISTS}")
         self._check(nodes)
-        servers = [self._server(each) for each in nodes]
+        servers = [self._server(node) for node in nodes]
         keys = self._confirmed(servers, *by_server(self.access.accept, [n.name for n in nodes]))
         is_new = not self.folder.exists()
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -219,17 +221,17 @@ class NewSite:
                 raise Stopped("\n".join(lines)) from None
 
     def suggest(
-        self, nodes: Sequence[NewNode], found: Mapping[str, NodeState], places: Mapping[str, str]
+        self, nodes: Sequence[NewNode], states: Mapping[str, NodeState], places: Mapping[str, str]
     ) -> None:
         """Write what was found on the nodes into the cluster file, as comments."""
-        text = self.text(nodes, found, places)
+        text = self.text(nodes, states, places)
         load(self.file, text)
         atomic_write.replace(self.file, text.encode(), 0o644)
 
     def text(
         self,
         nodes: Sequence[NewNode],
-        found: Mapping[str, NodeState] | None = None,
+        states: Mapping[str, NodeState] | None = None,
         places: Mapping[str, str] | None = None,
     ) -> str:
         """Return the cluster file; `places` has the output of ENVIRONMENTS of each node."""
@@ -242,19 +244,19 @@ class NewSite:
         ssh += ["sudo: true"] * access.sudo
         ssh += [f"known_hosts: {KNOWN_HOSTS}"]
         lines = [*_BEGIN.split("\n"), f"  ssh: {{{', '.join(ssh)}}}"]
-        comments = list(_defaults(nodes, found or {}, places or {}))
+        comments = list(_defaults(nodes, states or {}, places or {}))
         if comments:
             lines += [
                 "  # Found, or advised. Remove the # before what all should have, one line a key:"
             ]
-            lines += [f"  # {each}" for each in comments]
+            lines += [f"  # {comment}" for comment in comments]
         lines += ["", "hosts:"]
         for node in nodes:
             lines += [f"  {_quoted(node.name)}:", f"    address: {_quoted(node.address)}"]
             own_user, own_port = logins[node.name]
             lines += [f"    user: {_quoted(own_user)}"] if own_user else []
             lines += [f"    port: {own_port}"] if own_port else []
-            if gpu := _gpu(found[node.name] if found and node.name in found else None):
+            if gpu := _gpu(states[node.name] if states and node.name in states else None):
                 lines.append(f"    # gpu: {gpu}")
         return "\n".join([*lines, ""])
 
@@ -382,34 +384,34 @@ def _is_text(offers: object) -> bool:
 
 
 def _defaults(
-    nodes: Sequence[NewNode], found: Mapping[str, NodeState], places: Mapping[str, str]
+    nodes: Sequence[NewNode], states: Mapping[str, NodeState], places: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield suggestions for all nodes, with the nodes that each was found on."""
     names = [node.name for node in nodes]
-    for version, on in _by_value({name: _driver(state) for name, state in found.items()}):
+    for version, on in _by_value({name: _driver(state) for name, state in states.items()}):
         yield f'driver: {{version: "{version}"}}  # {ranges(on, names)}'
     addresses = {node.name: node.address for node in nodes}
-    links = {name: _interface(state, addresses[name]) for name, state in found.items()}
+    links = {name: _interface(state, addresses[name]) for name, state in states.items()}
     if listed := [f"{link} on {ranges(on, names)}" for link, on in _by_value(links)]:
         yield f"network: auto  # {', '.join(listed)}"
-    yield from _minimums(names, found)
+    yield from _minimums(names, states)
     for place, on in _by_value({name: environments(text) for name, text in places.items()}):
         yield f"nccl: {{environments: [{place}]}}  # {ranges(on, names)}"
 
 
-def _minimums(names: Sequence[str], found: Mapping[str, NodeState]) -> Iterator[str]:
+def _minimums(names: Sequence[str], states: Mapping[str, NodeState]) -> Iterator[str]:
     """Yield sizes and limits with which jobs start; what a node has more of, it keeps."""
 
     def on_nodes(values: Mapping[str, str]) -> str:
         return "; ".join(f"{value} on {ranges(on, names)}" for value, on in _by_value(values))
 
-    sizes = {name: shm_size(state) or "" for name, state in found.items()}
+    sizes = {name: shm_size(state) or "" for name, state in states.items()}
     if listed := on_nodes(sizes):
-        least = min(proposed_size(state, _UNSET) for state in found.values())
+        least = min(proposed_size(state, _UNSET) for state in states.values())
         yield f"shm: {{size: {format_size(least)}}}  # found: {listed}"
-    limits = {name: _limits(state) for name, state in found.items()}
+    limits = {name: _limits(state) for name, state in states.items()}
     if listed := on_nodes(limits):
-        files = min(proposed_files(state.limits) for state in found.values())
+        files = min(proposed_files(state.limits) for state in states.values())
         yield f"limits: {{nofile: {files}, memlock: unlimited}}  # found: {listed}"
 
 

@@ -10,15 +10,16 @@ from typing import Any
 
 import gevent
 
+from gpu_node.drift.driver.rules_gpus import cards
+from gpu_node.drift.engine.nodes import Newcomer, Nodes
+from gpu_node.drift.engine.preflight import Row, checked, rows
 from gpu_node.drift.network.interfaces import AUTO, choose
-from gpu_node.drift.preflight import Newcomer, Row, judged
-from gpu_node.drift.preflight.hardware import models
 from gpu_node.facts.ask.gather import all_data, ask_each
-from gpu_node.facts.preflight import reachability as reach
-from gpu_node.facts.preflight import state as facts
-from gpu_node.facts.probe.bounds import in_words
+from gpu_node.facts.node import NodeState, parse_part, sections
+from gpu_node.facts.probe.bounds import not_understood
 from gpu_node.facts.probe.peers import SSH_PORT, Peer
-from gpu_node.facts.probe.protocol import Readings, Section, read, render, time_limit
+from gpu_node.facts.probe.protocol import Readings, Section, Times, read, render, time_limit
+from gpu_node.facts.probe.request import Joining, ProbeRequest
 from gpu_node.inventories.connection import known_hosts as pinned
 from gpu_node.inventories.schema import NetworkWanted, NodeWanted
 from gpu_node.onboarding.errors import Stopped
@@ -30,27 +31,31 @@ Run = Callable[[str, int], list[str]]
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of a server and of the nodes of the cluster; nothing was changed."""
+    """The answers of a server and of the nodes of the cluster; nothing was changed.
 
+    `silent` are the nodes without an answer, each with the reason.
+    """
+
+    nodes: Nodes
     newcomer: Newcomer
-    found: facts.NewcomerState
-    members: Mapping[str, reach.MemberState | str]
+    state: NodeState
+    silent: Mapping[str, str]
 
     def rows(self, wanted: NodeWanted | None = None, group: str | None = None) -> list[Row]:
         """Return the verdicts, by what the inventory would want of it and the group given."""
-        return judged(self.found, self.members, replace(self.newcomer, group=group), wanted)
+        nodes = replace(self.nodes, newcomer=replace(self.newcomer, group=group), made={})
+        return rows(self.state, wanted or _nothing(self.newcomer.address), nodes, self.silent)
 
     @property
     def gpus(self) -> tuple[str, ...]:
         """The server's GPUs, each by its name, or by the PCI id of which no table knows one."""
-        ids = [device.id for device in self.found.driver.devices or ()]
-        return tuple(name or ids[n] for n, name in enumerate(models(self.found)))
+        return tuple(cards(self.state.driver))
 
     @property
     def interface(self) -> str | None:
         """The interface that carries its address; None where it cannot be determined."""
         auto = NetworkWanted(interface=AUTO)
-        return choose(self.found.network, auto, self.newcomer.address).name
+        return choose(self.state.network, auto, self.newcomer.address).name
 
 
 def look(
@@ -60,7 +65,7 @@ def look(
     address: str,
     port: int = SSH_PORT,
     host_keys: Sequence[str] = (),
-    folders: Sequence[str] = (),
+    folders: tuple[str, ...] = (),
     wanted: Mapping[str, Any] | None = None,
 ) -> Answers:
     """Ask a server and the nodes of an inventory (its .py) whether it can be node `name`.
@@ -74,65 +79,74 @@ def look(
     data = all_data(inventory) if inventory else {}
     data = {each: values for each, values in data.items() if each != name}
     newcomer = Newcomer(
-        name=name,
         address=address,
-        port=port,
         addresses=_resolved(address) or (),
         host_keys=tuple(host_keys),
-        nodes=_peers(data),
         pinned={each: _pinned(each, values) for each, values in data.items()},
         here=_resolved(name),
     )
-    own = Peer(name=name, address=address, port=port)
-    asked = facts.sections(own, newcomer.nodes, newcomer.pinned, folders, wanted)
+    own, nodes = Peer(name=name, address=address, port=port), _peers(data)
+    of_server = tuple(each for area in checked() for each in area.of_server)
+    asked = _asked(of_server, nodes, Joining(own, nodes, newcomer.pinned, folders, wanted or {}))
+    of_nodes = tuple(each for area in checked() for each in area.of_nodes)
+    asked_of_nodes = _asked(of_nodes, (own,), Joining(own, (own,), {name: newcomer.host_keys}))
     asking = gevent.spawn(_ask, run, asked)
     try:
-        members = _members(inventory, list(data), reach.member_sections(own, host_keys))
+        members = _members(inventory, list(data), asked_of_nodes)
         answer = asking.get()
     finally:
         asking.kill()
     if isinstance(answer, Exception):
         raise answer
-    readings, begun, ended = answer
-    newcomer = replace(newcomer, asked=begun, answered=ended)
+    known = {each: state for each, state in members.items() if not isinstance(state, str)}
+    silent = {each: why for each, why in members.items() if isinstance(why, str)}
     try:
-        return Answers(newcomer, facts.parse(readings), members)
+        return Answers(Nodes(name, nodes, known), newcomer, parse_part(answer), silent)
     except Exception as error:  # as of a member
-        raise Stopped(f"its answer is not understood: {in_words(error)}") from error
+        raise Stopped(not_understood(error)) from error
 
 
-def _ask(run: Run, sections: Sequence[Section]) -> tuple[Readings, float, float] | Exception:
-    """Return the server's answers, and this machine's clock before and after them.
+def _nothing(address: str) -> NodeWanted:
+    return NodeWanted.from_data({"ssh_hostname": address})
+
+
+def _asked(names: tuple[str, ...], nodes: tuple[Peer, ...], joining: Joining) -> list[Section]:
+    request = ProbeRequest(nodes=nodes, joining=joining)
+    return [section for section in sections(request) if section.name.startswith(names)]
+
+
+def _ask(run: Run, asked: Sequence[Section]) -> Readings | Exception:
+    """Return the server's answers, with this machine's clock before and after them.
 
     What is raised is returned: gevent prints a traceback of whatever leaves a greenlet.
     """
     begun = time.time()
     try:
-        lines = run(render(sections), time_limit(sections))
+        lines = run(render(asked), time_limit(asked))
     except Exception as error:
         return error
     try:
-        return read(lines, sections), begun, time.time()
+        return read(lines, asked, Times(begun, time.time()))
     except Exception as error:  # as of a member
-        return Stopped(f"its answer is not understood: {in_words(error)}")
+        return Stopped(not_understood(error))
 
 
 def _members(
-    inventory: str | None, names: list[str], sections: Sequence[Section]
-) -> dict[str, reach.MemberState | str]:
+    inventory: str | None, names: list[str], asked: Sequence[Section]
+) -> dict[str, NodeState | str]:
     """Return each node's state, or why there is none."""
-    answers = ask_each(inventory, names, sections) if inventory and names else {}
+    answers = ask_each(inventory, names, asked) if inventory and names else {}
     return {
         name: answer if isinstance(answer, str) else _member(answer)
         for name, answer in answers.items()
     }
 
 
-def _member(readings: Readings) -> reach.MemberState | str:
+def _member(readings: Readings) -> NodeState | str:
     try:
-        return reach.parse_member(readings)
+        return parse_part(readings)
     except Exception as error:  # of whatever class: an answer of the node's made it
-        return f"its answer is not understood: {in_words(error)}"
+        return not_understood(error)
 
 
 def _peers(data: Mapping[str, Mapping[str, Any]]) -> tuple[Peer, ...]:

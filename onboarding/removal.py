@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpu_node.deploy.console import UserConsole
 from gpu_node.deploy.engine.pyinfra_process import WHOLE
 from gpu_node.inventories.cluster import Cluster
 from gpu_node.inventories.connection.known_hosts import SSH_PORT, keys_of, lookups, read, without
@@ -14,7 +15,6 @@ from gpu_node.inventories.schema import load, sources_named
 from gpu_node.inventories.yaml import edit as editing
 from gpu_node.inventories.yaml.edit import EditError
 from gpu_node.onboarding import journal
-from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import FileError, Stopped
 from gpu_node.onboarding.inventory_files import Site, known_hosts
 from gpu_node.onboarding.journal import Journal
@@ -66,7 +66,7 @@ def _out_of_inventory(
     console.print(editing.diff(text, new, str(site.file)))
     data = cluster.data_of(name)
     group = cluster.hosts[name].group
-    if group is not None and [each.group for each in cluster.hosts.values()].count(group) == 1:
+    if group is not None and [host.group for host in cluster.hosts.values()].count(group) == 1:
         console.say(f"group {group} has no other host; it stays in {site.file}")
     gone = Journal(
         name=name,
@@ -79,7 +79,7 @@ def _out_of_inventory(
     _show_host_key(site, cluster, gone, console)
     if dry:
         return gone
-    others = ", ".join(each for each in cluster.hosts if each != name)
+    others = ", ".join(host for host in cluster.hosts if host != name)
     question = f"Write this to {site.file}, and have {others} forget {name}?"
     console.confirm(question, "the removal")
     with deferred():
@@ -128,7 +128,9 @@ def _forgotten(site: Site, cluster: Cluster, gone: Journal) -> list[str]:
     For a node these are all its names; for an unfinished onboarding those that it pinned.
     """
     own = lookups(gone.name, gone.address, gone.port) if gone.removed else gone.pinned
-    used = {each for name, way in _others(site, cluster, gone.name) for each in lookups(name, *way)}
+    used = {
+        lookup for name, way in _others(site, cluster, gone.name) for lookup in lookups(name, *way)
+    }
     return [each for each in own if each not in used]
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from gpu_node.deploy.engine.pyinfra_process import WHOLE, run_pyinfra
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.inventory_files import Site
-from gpu_node.onboarding.trust.password import VARIABLE
 
 
 class Unfinished(Stopped):
@@ -21,6 +20,6 @@ class Unfinished(Stopped):
 def pyinfra(site: Site, deploy: Path = WHOLE, **data: str) -> None:
     """Run a deploy over all nodes of a site; Unfinished where it did not end as converged."""
     options = [word for key, value in data.items() for word in ("--data", f"{key}={value}")]
-    ended = run_pyinfra(str(site.inventory), deploy, options, without=[VARIABLE])
+    ended = run_pyinfra(str(site.inventory), deploy, options)
     if ended.code != 0:
         raise Unfinished(ended.code, ended.failed)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpu_node.inventories.fields.addresses import is_loopback
+from gpu_node.inventories.plurals import counted
 from gpu_node.verify.nodes import NAME_PYTHON, RankOutput
 from gpu_node.verify.outcome import Row
 from gpu_node.verify.output import Look
@@ -47,7 +48,7 @@ def wrong_gpus(name: str, look: Look, count: int | None) -> str:
     """Return a message if torch does not see `count` GPUs, else ""; None is any number."""
     if count is None or look.gpus == count:
         return ""
-    sees = f"{look.gpus or 'no'} GPU{'s'[: look.gpus != 1]}"
+    sees = counted(look.gpus, "GPU", none="no")
     return (
         f"{name}: torch {look.torch} of {look.python} sees {sees}, the inventory has gpu.count "
         f"{count}: check with gpu-node drift (a CPU-only torch? CUDA_VISIBLE_DEVICES? the "
@@ -141,6 +142,22 @@ def stopped(
             )
 
 
+def known(outputs: Mapping[str, RankOutput]) -> Iterator[str]:
+    """Yield the cause that the output of a failed run shows first, as `gpu-node diagnose` does."""
+    # A run that succeeds does not need the causes, which take a while to load.
+    from gpu_node.diagnose.answer import diagnose
+    from gpu_node.diagnose.sources import Log
+
+    logs = [
+        Log(f"{name}, command {number}", None, data="\n".join(lines).encode("utf-8", "replace"))
+        for name, output in outputs.items()
+        for number, lines in output.logs.items()
+    ]
+    for candidate in diagnose(logs).candidates[:1]:
+        then = f"gpu-node explain {candidate.cause.id}"
+        yield f"the likeliest cause in its output: {candidate.says} ({then})"
+
+
 def _waiting(start: Start, waiting: Sequence[Rank], has_cause: bool) -> Iterator[str]:
     """Yield the last stage of ranks that neither failed nor ended; the slowest delays the rest.
 
@@ -178,7 +195,7 @@ def _missing(
         code = launching.exits.get(command)
         is_cut = code is None and any(launching.exits.values())
         if not is_cut and not any(rank.node == name for rank in ranks):
-            words = _words(name, launching.logs.get(command, ()))
+            words = _reason(name, launching.logs.get(command, ()))
             yield f"{name}: no rank started: {_ended(start, name, code)}{words}"
 
 
@@ -191,7 +208,7 @@ def _ended(start: Start, name: str, code: int | None) -> str:
     return f"{kind} ended with exit status {code}"
 
 
-def _words(name: str, lines: Sequence[str]) -> str:
+def _reason(name: str, lines: Sequence[str]) -> str:
     """Return the reason in a launcher's output; pdsh puts the node's name before its lines."""
     own = [line for line in lines if line.startswith(f"{name}: ")]
     reason = last_line(own or lines)

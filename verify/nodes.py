@@ -117,7 +117,7 @@ mine() {
   for pid in $found; do
     [ -O "/proc/$pid" ] && [ "$(spaces "$pid")" = "$own" ] || continue
     case $(readlink "/proc/$pid/cwd") in
-      "$dir" | "$dir/"* | "$dir (deleted)") pids="$pids $pid" ;;
+      ("$dir" | "$dir/"* | "$dir (deleted)") pids="$pids $pid" ;;
     esac
   done
 }
@@ -226,7 +226,7 @@ def parse_look(text: str) -> Look:
     try:
         found = Look.model_validate(read_json(answers[-1]))
         checked.path(found.python)
-        checked.addresses(each for each in found.names.values() if each is not None)
+        checked.addresses(name for name in found.names.values() if name is not None)
         checked.version(found.torch or "0")
     except ValueError as error:
         raise Unreadable(f"invalid answer: {in_words(error)}") from error

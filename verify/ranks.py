@@ -41,7 +41,9 @@ class Rank:
 
     def reported(self, key: str) -> Any:
         """Return a value from the first stage that reported it; None if no stage did."""
-        return next((each[key] for each in self.stages.values() if each.get(key) is not None), None)
+        return next(
+            (stage[key] for stage in self.stages.values() if stage.get(key) is not None), None
+        )
 
 
 def ranks_of(lines_of: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[Rank]:
@@ -94,14 +96,14 @@ def _nccl(lines: Iterable[str]) -> list[str]:
     bootstrap: list[str] = []
     for each in lines:
         line = str(each).split("\n", 1)[0][:_MOST_OF_A_LINE]
-        if found := _IB.search(line):
-            devices = [each.partition("/")[0] for each in _NUMBERED.findall(found["used"])]
-            oob = f" (bootstrap by {_plain(found['oob'])})" if found["oob"] else ""
+        if match := _IB.search(line):
+            devices = [each.partition("/")[0] for each in _NUMBERED.findall(match["used"])]
+            oob = f" (bootstrap by {_plain(match['oob'])})" if match["oob"] else ""
             return [f"{INFINIBAND} {', '.join(devices)}{oob}"]
-        if found := _SOCKET.search(line):
-            return [_plain(each) for each in _NUMBERED.findall(found["used"])]
-        if found := _BOOTSTRAP.search(line):
-            bootstrap = [_plain(found["used"])]
+        if match := _SOCKET.search(line):
+            return [_plain(each) for each in _NUMBERED.findall(match["used"])]
+        if match := _BOOTSTRAP.search(line):
+            bootstrap = [_plain(match["used"])]
     return bootstrap
 
 

@@ -12,9 +12,9 @@ from pyinfra.api.exceptions import PyinfraError
 
 from gpu_node.facts.ask.gather import chosen
 from gpu_node.facts.ask.session import close
-from gpu_node.facts.probe.bounds import in_words
-from gpu_node.facts.probe.guard import beside
+from gpu_node.facts.probe.bounds import breaking, in_words
 from gpu_node.inventories.interrupt import Interrupted
+from gpu_node.inventories.plurals import counted
 from gpu_node.verify import causes, sessions
 from gpu_node.verify.nodes import RankOutput
 from gpu_node.verify.outcome import Outcome
@@ -109,7 +109,7 @@ class _Run:
         return [each for each in done if not isinstance(each, Refused)]
 
     def opened(self, host: Host) -> Node:
-        return sessions.open_node(self.state, host, self.inventory)
+        return sessions.open_node(self.state, host)
 
     def look(self, node: Node, names: list[str]) -> Look:
         self.prepared.append(node)
@@ -145,7 +145,7 @@ class _Run:
 
     def reduced(self, start: Start, nodes: Sequence[Node], looks: dict[str, Look]) -> Outcome:
         """Run the job, clean up, and judge what the ranks report."""
-        self.progress(f"{_counted(start)}: all-reduce, at most {start.seconds} s")
+        self.progress(f"{_how(start)}: all-reduce, at most {start.seconds} s")
         broken = sessions.launch(nodes[0], script(start), start.seconds + _MARGIN_SECONDS)
         found = self.state.pool.map(lambda node: sessions.rank_output(node, self.name), nodes)
         outputs = {node.name: each for node, each in zip(nodes, found, strict=True)}
@@ -154,12 +154,15 @@ class _Run:
             *_contradictions(start, outputs),
             *self.cleared(),
         ]
-        outcome, blamed = beside(lambda known: _outcome(start, nodes, looks, known), outputs)
-        problems += [
-            f"{name}: cannot read the output of its ranks: {blamed[name]}" for name in blamed
-        ]
-        if outcome is None:
-            return Outcome(False, how=_counted(start), size=start.size, problems=tuple(problems))
+
+        def judged(names: Iterable[str]) -> Outcome:
+            return _outcome(start, nodes, looks, {name: outputs[name] for name in names})
+
+        blamed = breaking(judged, outputs)
+        problems += [_unreadable(name, why) for name, why in blamed.items()]
+        if len(blamed) == len(outputs):
+            return Outcome(False, how=_how(start), size=start.size, problems=tuple(problems))
+        outcome = judged(name for name in outputs if name not in blamed)
         problems += outcome.problems
         return replace(outcome, ok=not problems, problems=tuple(problems))
 
@@ -202,12 +205,13 @@ def _placement(node: Node, look: Look) -> Placement:
     return Placement(node.peer, look.python, look.torch or "", look.gpus or 1)
 
 
-def _counted(start: Start) -> str:
-    ranks, nodes = start.ranks, len(start.placements)
-    return (
-        f"{kind_of(start)}, {ranks} rank{'s'[: ranks != 1]} on {nodes} node{'s'[: nodes != 1]}, "
-        f"{start.backend}"
-    )
+def _how(start: Start) -> str:
+    ranks, nodes = counted(start.ranks, "rank"), counted(len(start.placements), "node")
+    return f"{kind_of(start)}, {ranks} on {nodes}, {start.backend}"
+
+
+def _unreadable(name: str, why: str) -> str:
+    return f"{name}: cannot read the output of its ranks: {why}"
 
 
 def _contradictions(start: Start, outputs: Mapping[str, RankOutput]) -> Iterator[str]:
@@ -215,7 +219,7 @@ def _contradictions(start: Start, outputs: Mapping[str, RankOutput]) -> Iterator
     owners: dict[int, str] = {}
     for name, each in outputs.items():
         if each.problem:
-            yield f"{name}: cannot read the output of its ranks: {each.problem}"
+            yield _unreadable(name, each.problem)
         for number in sorted({line["rank"] for line in each.ranks}):
             if number >= start.ranks:
                 yield f"{name}: reports rank {number}, but the job has {start.ranks} ranks"
@@ -236,13 +240,15 @@ def _outcome(
     if not problems and [rank.number for rank in ranks] != list(range(start.ranks)):
         problems = [f"only {len(ranks)} of {start.ranks} ranks reported a result"]
     notes = [NO_GPUS_USED] if start.backend == GLOO else []
+    if problems:
+        notes += causes.known(outputs)
     found = rows([node.name for node in nodes], ranks, start.port)
     if len(nodes) > 1:
         notes += causes.beside(found, {node.name: node.peer.address for node in nodes})
     return Outcome(
         ok=not problems,
         rows=found,
-        how=_counted(start),
+        how=_how(start),
         size=start.size,
         bandwidth=bandwidth(ranks),
         problems=tuple(problems),

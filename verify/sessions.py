@@ -21,7 +21,6 @@ from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import SSH_PORT, Peer, peers_of
 from gpu_node.facts.probe.protocol import MARK, Section, Unreadable, read, render, time_limit
 from gpu_node.facts.probe.request import listed
-from gpu_node.inventories.connection.refused_keys import next_step, refusal
 from gpu_node.inventories.schema import InventoryError, NodeWanted
 from gpu_node.verify import nodes
 from gpu_node.verify.nodes import RankOutput
@@ -56,16 +55,14 @@ class Node:
         return f"{environments[0].rstrip('/')}/bin/python" if environments else ""
 
 
-def open_node(state: State, host: Host, inventory: str) -> Node:
+def open_node(state: State, host: Host) -> Node:
     """Connect to a chosen host; raises Refused."""
     data = host.data.dict()
     with ctx_host.use(host):
         try:
             connect(state, host)
         except NotConnected as error:
-            refused = refusal(error.cause)
-            way = f": {next_step(refused, inventory, host.name)}" if refused is not None else ""
-            raise Refused(f"{host.name}: {error}{way}") from error
+            raise Refused(f"{host.name}: {error}") from error
     try:
         wanted = NodeWanted.from_data(data)
     except InventoryError as error:

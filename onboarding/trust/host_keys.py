@@ -10,10 +10,7 @@ from typing import Any
 
 from paramiko import PKey, SSHException
 
-from gpu_node.facts.ask.host_key import SECONDS, UNFINISHED, NoHostKey
-from gpu_node.facts.ask.host_key import offered as offered_at
 from gpu_node.facts.ssh.state import fingerprint
-from gpu_node.inventories.connection import handshake
 from gpu_node.inventories.connection.known_hosts import (
     SSH_PORT,
     keys_of,
@@ -24,13 +21,12 @@ from gpu_node.inventories.connection.known_hosts import (
     without,
     write,
 )
-from gpu_node.inventories.connection.ssh_config import BadConfig, check
+from gpu_node.inventories.connection.offered import SECONDS, UNFINISHED, NoHostKey
+from gpu_node.inventories.connection.offered import offered as offered_at
+from gpu_node.inventories.connection.ssh_config import BadConfig
 from gpu_node.inventories.connection.trusted import GLOBAL, revoked_keys
 from gpu_node.inventories.errors import did_you_mean, reason, shown, worded
 from gpu_node.onboarding.errors import ContactError, Stopped
-
-# The other end of these connections is not known yet.
-handshake.install()
 
 ON_ITS_CONSOLE = "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub"
 # A folder for known_hosts that was not there: ~/.ssh as ssh itself makes it.
@@ -79,7 +75,7 @@ def offered(server: Server) -> list[PKey]:
     Raises ContactError where the server does not answer, or is not an sshd.
     """
     try:
-        return offered_at(server.data, check)
+        return offered_at(server.data)
     except NoHostKey as error:
         problem = unreachable(server, error)
     raise ContactError(problem)
@@ -115,16 +111,16 @@ def unreachable(server: Server, error: BaseException, seconds: int = SECONDS) ->
         )
     if isinstance(cause, TimeoutError):
         return (
-            f"found no answer at {server.at} within {SECONDS} s ({_words(cause)}); next: is it "
+            f"found no answer at {server.at} within {SECONDS} s ({_reason(cause)}); next: is it "
             "switched on, is "
             f"the address right, does a firewall let port {server.port} through?"
         )
     if isinstance(cause, OSError):
         return (
-            f"found no way to {server.at} ({_words(cause)}); next: is it switched on, is the "
+            f"found no way to {server.at} ({_reason(cause)}); next: is it switched on, is the "
             "address right, is there a route to it from this machine?"
         )
-    return f"found no SSH at {server.at} ({_words(cause)}); next: is it the port of an sshd?"
+    return f"found no SSH at {server.at} ({_reason(cause)}); next: is it the port of an sshd?"
 
 
 def _is_silence(error: BaseException) -> bool:
@@ -133,21 +129,23 @@ def _is_silence(error: BaseException) -> bool:
     return isinstance(error, SSHException) and is_late
 
 
-def _words(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def pinned(server: Server) -> list[str]:
     """Return the keys, as `kind key`, that known_hosts has for a server's address and name."""
     text = _read(server.known_hosts)
-    return list(dict.fromkeys(key for each in server.lookups for key in keys_of(text, each)))
+    return list(dict.fromkeys(key for lookup in server.lookups for key in keys_of(text, lookup)))
 
 
 def pinned_newly(server: Server, key: str, keys: Sequence[PKey]) -> list[str]:
     """Return by which names known_hosts has a key of a server only after `pin`."""
     text = _read(server.known_hosts)
     new = repinned(text, server.lookups, key, _texts(keys))
-    return [each for each in server.lookups if keys_of(new, each) and not keys_of(text, each)]
+    return [
+        lookup for lookup in server.lookups if keys_of(new, lookup) and not keys_of(text, lookup)
+    ]
 
 
 def accepted(
@@ -188,7 +186,7 @@ def by_server(words: Iterable[str], names: Collection[str]) -> tuple[dict[str, s
         several = "NAME=SHA256:... for each of several servers"
         problems.append(worded(nameless[0], "no server's name", several))
     if problems:
-        raise Stopped("\n".join(f"--accept-host-key: {each}" for each in problems))
+        raise Stopped("\n".join(f"--accept-host-key: {problem}" for problem in problems))
     return own, nameless
 
 
@@ -221,8 +219,7 @@ def choose(
     if confirm is None:
         raise ContactError(
             f"found a host key of {server.at} that is not known ({_shown(offers)}); next: compare "
-            f"it with what {ON_ITS_CONSOLE} shows on its console, then give it: "
-            f"{as_option(server, offers[0])}"
+            f"it {_with_its_console(server, offers[0])}"
         )
     if not confirm(_question(server, offers)):
         found = f"no confirmation of the host key of {server.at}"
@@ -255,13 +252,17 @@ def _not_offered(server: Server, offers: Sequence[str], accept: str) -> str:
     )
 
 
+def _with_its_console(server: Server, key: str) -> str:
+    option = as_option(server, key)
+    return f"with what {ON_ITS_CONSOLE} shows on its console, then give it: {option}"
+
+
 def _changed(server: Server, known: Sequence[str], offers: Sequence[str]) -> str:
     command = f"gpu-node host-key INVENTORY {server.name} --accept"
     return (
         f"found a host key of {server.at} that has changed (pinned {_shown(known)} in "
         f"{server.known_hosts}, offered {_shown(offers)}); next: if it was reinstalled, compare "
-        f"with what {ON_ITS_CONSOLE} shows on its console, then give it: "
-        f"{as_option(server, offers[0])}, or for a node of the inventory: {command} "
+        f"{_with_its_console(server, offers[0])}, or for a node of the inventory: {command} "
         f"{_digest(offers[0])}"
     )
 

@@ -7,13 +7,14 @@ from contextlib import closing
 
 from paramiko import AuthenticationException, BadAuthenticationType, SSHException, Transport
 
-from gpu_node.facts.ask.host_key import connected
+from gpu_node.deploy.engine.pyinfra_process import VARIABLE
 from gpu_node.facts.ssh.state import fingerprint
-from gpu_node.inventories.connection.ssh_config import check
+from gpu_node.inventories.connection.offered import connected
+from gpu_node.inventories.connection.transport import BoundedTransport
 from gpu_node.onboarding.errors import ContactError
 from gpu_node.onboarding.trust.host_keys import Server, unreachable
 from gpu_node.onboarding.trust.keys import own_keys
-from gpu_node.onboarding.trust.password import VARIABLE, Secret
+from gpu_node.onboarding.trust.password import Secret
 from gpu_node.onboarding.trust.session import ROOT, Session
 
 # A busy sshd takes its time to greet and to ask PAM, see inventories.cluster.CONNECTING.
@@ -151,7 +152,7 @@ def _connected(server: Server, host_key: str) -> Transport:
     """Connect to the server, which must have that host key; no login yet."""
     transport = None
     try:
-        transport = Transport(connected(server.data, check))
+        transport = BoundedTransport(connected(server.data))
         transport.banner_timeout = transport.auth_timeout = _BUSY_SECONDS
         _prefer(transport, host_key.split()[0])
         transport.start_client(timeout=_BUSY_SECONDS)

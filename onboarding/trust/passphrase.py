@@ -7,9 +7,9 @@ import shlex
 import subprocess
 from pathlib import Path
 
+from gpu_node.deploy.console import UserConsole
 from gpu_node.inventories.checks.files import is_encrypted
 from gpu_node.inventories.errors import shown, worded
-from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import Stopped
 
 _ALLOWED = "a key without a passphrase, or one of an agent"

@@ -14,10 +14,10 @@ from itertools import chain, repeat
 
 from typing_extensions import override
 
+from gpu_node.deploy.engine.pyinfra_process import VARIABLE
 from gpu_node.inventories.interrupt import handled
 from gpu_node.onboarding.errors import ContactError
 
-VARIABLE = "GPU_NODE_PASSWORD"
 # No password is longer; a stdin without an end is not read to it.
 _LONGEST = 4096
 _TYPED = "what was typed"

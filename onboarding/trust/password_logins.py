@@ -9,7 +9,7 @@ from pyinfra.api import StringCommand
 
 from gpu_node.deploy.engine.scripts import text
 from gpu_node.deploy.files import replace as replacement
-from gpu_node.deploy.files.confirm import CONFIRM_SECONDS
+from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, RESTORED, left_to_node
 from gpu_node.deploy.files.replace import confirm, replace, reread, restore, sum_of
 from gpu_node.facts.limits.unsettled import FILES, Waiting, listing, parse
 from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
@@ -32,7 +32,7 @@ _SETTINGS = (
     "KbdInteractiveAuthentication",
     "ChallengeResponseAuthentication",
 )
-_TEXT = _HEAD + "".join(f"{each} no\n" for each in _SETTINGS)
+_TEXT = _HEAD + "".join(f"{setting} no\n" for setting in _SETTINGS)
 _SECONDS = 30
 # A reloaded sshd listens anew within a moment; a loaded machine takes longer.
 _SETTLE_SECONDS = 20
@@ -70,12 +70,7 @@ def refuse_passwords(session: Session, host_key: str) -> bool:
     problem = _problem(session, StringCommand(reload)) or _not_kept(session, host_key, path, new)
     if problem:
         failure = _problem(session, restore(path))
-        outcome = (
-            f"it could not be restored ({failure}); the node restores it {CONFIRM_SECONDS} "
-            "s after it was written"
-            if failure
-            else "the earlier file was restored"
-        )
+        outcome = left_to_node(failure) if failure else RESTORED
         raise ContactError(f"{session.server.login}: {path}: {problem}: {outcome}")
     return True
 
@@ -119,12 +114,12 @@ def _read(session: Session, path: str) -> FileContent:
 
 def _place(config: str) -> str:
     """Return the file to write: our own where sshd reads it before it has another value."""
-    ours = {each.lower() for each in _SETTINGS}
+    ours = {setting.lower() for setting in _SETTINGS}
     for line in lines_of(config):
         word, *values = line.replace("=", " ").split() or [""]
         if word.lower() in {"match", *ours}:
             break
-        named = (f"/etc/ssh/{each}" if not each.startswith("/") else each for each in values)
+        named = (f"/etc/ssh/{value}" if not value.startswith("/") else value for value in values)
         if word.lower() == "include" and matches_any(OWN, named):
             return OWN
     return MAIN

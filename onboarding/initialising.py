@@ -1,0 +1,107 @@
+"""One run of `gpu-node init`: the nodes, their keys, the two files, and the first report."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from gpu_node.deploy.console import UserConsole
+from gpu_node.drift.report import table
+from gpu_node.drift.report.model import report_of
+from gpu_node.drift.report.seen import Seen
+from gpu_node.facts.ask.gather import ask_each
+from gpu_node.inventories.errors import worded
+from gpu_node.inventories.interrupt import LINE, at_once, deferred
+from gpu_node.onboarding.errors import Stopped
+from gpu_node.onboarding.new_site import (
+    ENVIRONMENTS,
+    Access,
+    NewNode,
+    NewSite,
+    environments,
+    nodes_of,
+)
+from gpu_node.onboarding.trust.passphrase import without_passphrase
+
+
+class Initialising:
+    """Writes the inventory of a folder and reports on its nodes, which `ask` reads."""
+
+    def __init__(
+        self,
+        folder: Path,
+        access: Access,
+        console: UserConsole,
+        ask: Callable[[str], dict[str, Seen]],
+    ) -> None:
+        key = without_passphrase(access.key, console)
+        self.site = NewSite(folder, replace(access, key=key), console)
+        self.console, self.ask = console, ask
+
+    def run(self, words: Sequence[str]) -> int:
+        """Return the exit code of the first report; raises what `FAILURES` lists."""
+        nodes = nodes_of(words) if words else self._asked()
+        with at_once():
+            self.site.create(nodes)
+        with at_once(lambda: f"{LINE}; next: {self._drift}"):
+            self.console.say(f"wrote {self.site.file} and {self.site.inventory.name}")
+            return self._reported(nodes)
+
+    @property
+    def _drift(self) -> str:
+        """The command that reports on the nodes."""
+        return f"gpu-node drift {shlex.quote(str(self.site.inventory))}"
+
+    def _reported(self, nodes: Sequence[NewNode]) -> int:
+        """Report on the nodes, write what was found, and return the exit code of the report."""
+        inventory = str(self.site.inventory)
+        seen = self.ask(inventory)
+        places: dict[str, str] = {}
+        states = {name: each.state for name, each in seen.items() if each.state is not None}
+        if states:
+            answers = ask_each(inventory, list(states), [ENVIRONMENTS])
+            places = {
+                name: each.sections[ENVIRONMENTS.name].text
+                for name, each in answers.items()
+                if not isinstance(each, str) and each.sections[ENVIRONMENTS.name].rc == 0
+            }
+            with deferred():  # a file that is half written would stay
+                self.site.suggest(nodes, states, places)
+        report = report_of(inventory, seen)
+        elsewhere = {name: environments(text) for name, text in places.items()}
+        self.console.show(table.render(report, self.console.width, elsewhere=elsewhere))
+        if states:
+            self.console.say(
+                f"next: say in {self.site.file} what the nodes should be, then: {self._drift}"
+            )
+        elif any(each.reached for each in seen.values()):
+            self.console.say(f"next: do what the report names for each node, then: {self._drift}")
+        else:
+            self.console.say(
+                f"next: make a login without a password work (ssh-copy-id, or `key` and `user` in "
+                f"{self.site.file}), then: {self._drift}"
+            )
+        return report.exit_code()
+
+    def _asked(self) -> list[NewNode]:
+        """Return the nodes that a user at a terminal names, one a line."""
+        if not self.console.is_attended:
+            raise Stopped(worded("no node", "no terminal to ask", "NAME=ADDRESS words"))
+        words: list[str] = []
+        while True:
+            word = click.prompt(
+                "A node, as NAME=ADDRESS (Enter: no more)", default="", show_default=False, err=True
+            )
+            if not word.strip():
+                if words:
+                    return nodes_of(words)
+                raise Stopped(worded("no node", "nothing was written", "one or more"))
+            try:
+                nodes_of([*words, word.strip()])
+                words.append(word.strip())
+            except Stopped as error:
+                self.console.say(str(error))
