@@ -16,7 +16,7 @@ CHANGE = {"shm": {"usage": {"size": 67108864}}, "toolchain": {"os": SYSTEM}}
 
 def gathered(answer: Answer | None = None) -> Callable[..., dict[str, Answer]]:
     """Return what stands for `gather`."""
-    given = answer or Answer(states.BASE["wanted"], states.found(CHANGE), reached=True)
+    given = answer or Answer(states.BASE["wanted"], states.state(CHANGE), reached=True)
     return lambda *_, **__: {"a100-01": given}
 
 

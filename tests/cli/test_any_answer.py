@@ -24,8 +24,8 @@ from hypothesis import strategies as some
 from paramiko import Channel, ECDSAKey
 
 from gpu_node.cli.asking import ask, ask_via, offline_hosts, read_answers
-from gpu_node.cli.reporting import report_of
-from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.engine.registry import RULES
+from gpu_node.drift.report.model import report_of
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.ask.offline import scripts
 from tests.drift import hostile

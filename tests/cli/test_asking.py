@@ -60,7 +60,7 @@ def test_a_session_that_ended_at_once_was_no_silence() -> None:
 def test_a_node_without_root(folder: Path, monkeypatch: pytest.MonkeyPatch, sudo: bool) -> None:
     """Its SSH user is not root, and the inventory allows no sudo."""
     user = {"name": "alice", "uid": 1000, "gids": [1000], "groups": ["alice"]}
-    found = states.found({"limits": {"user": user}})
+    found = states.state({"limits": {"user": user}})
     answer = Answer({**states.BASE["wanted"], "_sudo": sudo}, found)
     monkeypatch.setattr("gpu_node.cli.asking.gather", gathered(answer))
     (seen,) = ask(str(folder / "site.py")).values()
@@ -72,7 +72,7 @@ def test_what_a_run_may_delete(
     folder: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
 ) -> None:
     """The report before a run judges with --data allow_deletions=true, as the run does."""
-    answer = Answer({**states.BASE["wanted"], "allow_deletions": allowed}, states.found({}))
+    answer = Answer({**states.BASE["wanted"], "allow_deletions": allowed}, states.state({}))
     monkeypatch.setattr("gpu_node.cli.asking.gather", gathered(answer))
     (seen,) = ask(str(folder / "site.py"), data={"allow_deletions": allowed}).values()
     assert seen.allow_deletions is allowed

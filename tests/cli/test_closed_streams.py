@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import BIN, SECONDS, environment
+from tests.commands import BIN, SECONDS, environment
 
 CLOSED = "gpu-node: found a closed stdout; allowed: an open one; next: write to /dev/null or to a"
 FULL = "gpu-node: found no space left on device (writing to stdout, or to a temporary file)\n"

@@ -15,11 +15,14 @@ from pathlib import Path
 import click
 import pytest
 
-from gpu_node.cli.commands import commands
-from tests.cli.running import BIN, environment
+from gpu_node.cli.commands import NAMES, commands
+from tests.commands import BIN, environment
 
 SECONDS = 30
-CLUSTER = "cluster: c\nhosts:\n  a100-01: {address: 10.0.0.4}\n  v100-01: {address: 10.0.0.5}\n"
+CLUSTER = (
+    "cluster: c\ngroups: {v100: {}}\n"
+    "hosts:\n  a100-01: {address: 10.0.0.4}\n  v100-01: {address: 10.0.0.5, group: v100}\n"
+)
 
 
 class Bash:
@@ -85,17 +88,53 @@ def test_the_tab_key(bash: Bash) -> None:
         ),
         ("gpu-node explain shm.too", "gpu-node explain shm.too-small"),
         ("gpu-node host-key cluster/site.yml v1", "gpu-node host-key cluster/site.yml v100-01"),
+        (
+            "gpu-node drift cluster/site.yml --limit a1",
+            "gpu-node drift cluster/site.yml --limit a100-01",
+        ),
+        (
+            "gpu-node drift cluster/site.yml --only shm.too",
+            "gpu-node drift cluster/site.yml --only shm.too-small",
+        ),
+        (
+            "gpu-node deploy cluster/site.yml --areas shm,lim",
+            "gpu-node deploy cluster/site.yml --areas shm,limits",
+        ),
     ]:
         assert bash.completed(words) == wanted
+
+
+def _command(name: str) -> click.Command:
+    command = commands.get_command(click.Context(commands), name)
+    assert command is not None
+    return command
 
 
 def test_each_file_and_name_is_completed(tmp_path: Path) -> None:
     """No parameter that takes a file, a folder, a rule or a node is without candidates."""
     (tmp_path / "site.yml").write_text(CLUSTER)
-    named = re.compile(r"INVENTORY|DIR|FILE(\.\w+)?|RULE|NODE|AREA")
-    for command in commands.commands.values():
+    named = re.compile(r"INVENTORY|DIR|FILE(\.\w+)?|RULE|NODE|AREA|X|A,B")
+    for name in NAMES:
+        command = _command(name)
         context = click.Context(command, resilient_parsing=True)
         context.params["inventory"] = str(tmp_path / "site.yml")
         for param in command.params:
             if named.fullmatch(param.metavar or param.human_readable_name.upper()):
                 assert param.shell_complete(context, ""), (command.name, param.name)
+
+
+def test_what_a_part_of_the_cluster_is_named_by(tmp_path: Path) -> None:
+    """--limit has groups, too, --only what a report can be about; each area is offered once."""
+    (tmp_path / "site.yml").write_text(CLUSTER)
+    drift, deploy = (_command(name) for name in ("drift", "deploy"))
+    for command, option, begun, wanted in [
+        (drift, "limit", "v100", ["v100-01", "v100"]),
+        (drift, "only", "v100", ["v100-01"]),
+        (drift, "only", "shm.p", ["shm.permissions"]),
+        (deploy, "areas", "shm,s", ["shm,ssh"]),
+        (deploy, "areas", "s", ["shm", "ssh"]),
+    ]:
+        context = click.Context(command, resilient_parsing=True)
+        context.params["inventory"] = str(tmp_path / "site.yml")
+        param = next(each for each in command.params if each.name == option)
+        assert [each.value for each in param.shell_complete(context, begun)] == wanted

@@ -1,4 +1,4 @@
-"""The words, streams and exit codes of the commands: one test per case file, cases/CASE.yml.
+"""The words, streams and exit codes of the commands: one test a case of cases/COMMAND.yml.
 
 A case: `run` is the command line; before it `files` are written, `make` is run by sh in their
 folder, and `replace` edits site.yml; `code` is the exit code, and `out` and `err` are what each
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,24 @@ import pytest
 from paramiko import ECDSAKey
 
 from tests import case_files
+from tests.case_files import Case
 from tests.cli.conftest import fill
 from tests.cli.form import assert_in_form
-from tests.cli.running import REPOSITORY, Ended, run
+from tests.commands import REPOSITORY, Ended, run
 
-CASES = sorted((Path(__file__).parent / "cases").glob("*.yml"))
+CASES = case_files.cases(Path(__file__).parent / "cases")
 # Of a fork, whose imports are made: a start takes less than a second more.
 LONGEST, MOST_MEGABYTES = 1.2, 300
 SCHEMA = REPOSITORY / "drift" / "report" / "report.schema.json"
 
 
-def read(path: Path, folder: Path) -> dict[str, Any]:
-    """Read a case, with the folder's name where it stands for it."""
-    case: dict[str, Any] = case_files.load(path.read_text().replace("$dir", str(folder)))
-    return case
+def filled(value: Any, folder: Path) -> Any:
+    """A case, with the folder's name in place of $dir."""
+    if isinstance(value, Mapping):
+        return {filled(key, folder): filled(each, folder) for key, each in value.items()}
+    if isinstance(value, list):
+        return [filled(each, folder) for each in value]
+    return value.replace("$dir", str(folder)) if isinstance(value, str) else value
 
 
 def prepare(case: dict[str, Any], folder: Path) -> None:
@@ -55,18 +59,18 @@ Lines = dict[str, Future[tuple[dict[str, Any], Ended]]]
 def lines(tmp_path_factory: pytest.TempPathFactory, key: ECDSAKey) -> Iterator[Lines]:
     """Every case's command line, run beside the others: most of their time is Python's start."""
 
-    def one(path: Path, folder: Path) -> tuple[dict[str, Any], Ended]:
+    def one(named: Case, folder: Path) -> tuple[dict[str, Any], Ended]:
         fill(folder, key)
-        case = read(path, folder)
+        case = filled(named.data, folder)
         prepare(case, folder)
         return case, run(*case["run"])
 
     pool = ThreadPoolExecutor(max_workers=4)
-    yield {path.stem: pool.submit(one, path, tmp_path_factory.mktemp("case")) for path in CASES}
+    yield {str(case): pool.submit(one, case, tmp_path_factory.mktemp("case")) for case in CASES}
     pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.parametrize("name", [path.stem for path in CASES])
+@pytest.mark.parametrize("name", [str(case) for case in CASES])
 def test_a_command_line(name: str, lines: Lines) -> None:
     """It ends with the code of the contract and says what it should, where it should."""
     case, done = lines[name].result()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import environments
-from tests.cli.running import Ended, run
+from tests.commands import Ended, run
 from tests.environments import CU11, CU12
 from tests.shells import at_an_empty_home
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests import environments
-from tests.cli.running import Ended, run
+from tests.commands import Ended, run
 from tests.environments import CU12
 from tests.shells import at_an_empty_home
 

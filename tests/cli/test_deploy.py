@@ -18,8 +18,7 @@ from tests.drift import states
 LOW = {"shm": {"usage": {"size": 67108864}}}
 CLOSED = {"shm": {"usage": {"size": 67108864}, "container": {"can_mount": False}}}
 GONE = "Connection refused"
-_A100 = states.BASE["found"]["driver"]["smi"]["gpus"]
-GPUS = {"a100": _A100, "v100": [{**each, "name": "Tesla V100-SXM2-32GB"} for each in _A100]}
+GPUS = {"a100": [{}] * 2, "v100": [{"name": "Tesla V100-SXM2-32GB"}] * 2}
 
 
 class World:
@@ -42,11 +41,11 @@ class World:
                 answers[name] = Answer(wanted, error=change)
             else:
                 found = {**change, "driver": {"smi": {"gpus": GPUS[name[:4]]}}}
-                answers[name] = Answer(wanted, states.found(found), reached=True)
+                answers[name] = Answer(wanted, states.state(found), reached=True)
         return answers
 
-    def run(self, inventory: str, deploy: Path, options: list[str], without: list[str]) -> Ended:
-        assert (inventory, deploy, without) == ("inventories/lab.py", WHOLE, ["GPU_NODE_PASSWORD"])
+    def run(self, inventory: str, deploy: Path, options: list[str]) -> Ended:
+        assert (inventory, deploy) == ("inventories/lab.py", WHOLE)
         self.runs.append(list(options))
         if self.signal:
             raise Interrupted
@@ -69,7 +68,7 @@ Deploy = Callable[..., tuple[object, str, str]]
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world = World()
     monkeypatch.setattr("gpu_node.cli.asking.gather", world.gather)
-    monkeypatch.setattr("gpu_node.cli.deploying.run_pyinfra", world.run)
+    monkeypatch.setattr("gpu_node.deploy.deployment.run_pyinfra", world.run)
     return world
 
 
@@ -101,6 +100,7 @@ def test_problems_before_and_after(world: World, deploy: Deploy) -> None:
 
 
 ALICE = {"limits": {"user": {"name": "alice", "uid": 1000, "gids": [1000], "groups": ["alice"]}}}
+BOB = {"limits": {"user": {"name": "bob", "uid": 1001, "gids": [1001], "groups": ["bob"]}}}
 
 
 def test_without_root_there_is_no_run(world: World, deploy: Deploy) -> None:
@@ -112,6 +112,18 @@ def test_without_root_there_is_no_run(world: World, deploy: Deploy) -> None:
     (line,) = err.splitlines()
     assert line.startswith("a100-[01-02]: the deploy needs root, and alice is not root: write `ssh")
     assert "`alice ALL=(ALL) NOPASSWD: ALL`" in line
+
+
+def test_nodes_without_root_are_named_once_for_each_user(world: World, deploy: Deploy) -> None:
+    """In whatever order the inventory has them."""
+    users = {"a100-01": ALICE, "a100-02": BOB, "v100-01": ALICE}
+    world.changes = {name: LOW | user for name, user in users.items()}
+    _, _, err = deploy("-y")
+    lines = [line.partition(": write ")[0] for line in err.splitlines()]
+    assert lines == [
+        "a100-01, v100-01: the deploy needs root, and alice is not root",
+        "a100-02: the deploy needs root, and bob is not root",
+    ]
 
 
 def test_a_node_without_root_stops_no_other(world: World, deploy: Deploy) -> None:
@@ -136,7 +148,7 @@ def test_on_a_terminal_it_asks(
 ) -> None:
     """The question names the problems and the nodes; a no changes nothing."""
     asked: list[str] = []
-    user = "gpu_node.onboarding.console.UserConsole"
+    user = "gpu_node.deploy.console.UserConsole"
     monkeypatch.setattr(f"{user}.is_attended", property(lambda _: True))
 
     def ask(_: object, question: str) -> bool:

@@ -16,10 +16,11 @@ from paramiko import ECDSAKey
 
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.schema import InventoryError, load
+from tests.case_files import Case
 from tests.cli.conftest import INVENTORY, fill
 from tests.cli.form import PROBLEM, assert_in_form
-from tests.cli.running import BIN, REPOSITORY, SECONDS, environment, run
-from tests.cli.test_contract import CASES, LONGEST, MOST_MEGABYTES, prepare, read
+from tests.cli.test_contract import CASES, LONGEST, MOST_MEGABYTES, filled, prepare
+from tests.commands import BIN, REPOSITORY, SECONDS, environment, run
 from tests.inventories.test_inventory_errors import CASES as BAD
 from tests.inventories.test_inventory_errors import written
 
@@ -27,9 +28,9 @@ from tests.inventories.test_inventory_errors import written
 WHOLE = 2.0
 # What may cost much, and each tenth of the others.
 STARTED = [
-    path
-    for number, path in enumerate(CASES)
-    if number % 10 == 0 or path.stem.startswith(("hosts_", "list_", "values_", "comments_"))
+    case
+    for number, case in enumerate(CASES)
+    if number % 10 == 0 or case.name.startswith(("hosts_", "list_", "values_", "comments_"))
 ]
 
 
@@ -65,12 +66,12 @@ def test_a_bad_cluster_file_under_pyinfra(case: dict[str, Any], tmp_path: Path) 
         assert assert_in_form(done.err) == expected(file)
 
 
-@pytest.mark.parametrize("path", STARTED, ids=lambda path: path.stem)
-def test_what_a_command_line_costs(path: Path, tmp_path: Path, key: ECDSAKey) -> None:
+@pytest.mark.parametrize("named", STARTED, ids=str)
+def test_what_a_command_line_costs(named: Case, tmp_path: Path, key: ECDSAKey) -> None:
     """The real process, from its start: less than 2 s of a processor, and 300 MB."""
     folder = tmp_path / "site"
     folder.mkdir()
-    case = read(path, fill(folder, key))
+    case = filled(named.data, fill(folder, key))
     prepare(case, folder)
     program, *words = case["run"]
     used = tmp_path / "used"

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from paramiko import ECDSAKey, PKey, RSAKey, ServerInterface, SSHException, Transport
 
 from gpu_node.cli.host_key import host_key
-from tests.cli.running import run
+from tests.commands import run
 
 INVENTORY = 'hosts = [("n", {data!r})]\n'
 

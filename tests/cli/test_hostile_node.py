@@ -14,7 +14,7 @@ import pytest
 from paramiko import ECDSAKey
 
 from tests.cli.conftest import INVENTORY
-from tests.cli.running import BIN
+from tests.commands import BIN
 from tests.hostile_nodes import (
     LIES,
     MOST_KIB,

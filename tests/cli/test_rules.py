@@ -5,7 +5,7 @@ from __future__ import annotations
 from click.testing import CliRunner
 
 from gpu_node.cli.rules import rules
-from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.engine.registry import RULES
 
 
 def test_a_pipe_gets_a_line_for_each_rule() -> None:

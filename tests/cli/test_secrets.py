@@ -19,7 +19,7 @@ import pytest
 from paramiko import Channel, ECDSAKey
 
 from tests.cli.conftest import INVENTORY
-from tests.cli.running import BIN, REPOSITORY, environment
+from tests.commands import BIN, REPOSITORY, environment
 from tests.hostile_nodes import reply
 from tests.onboarding.serving import Sshd, serving
 
@@ -32,14 +32,15 @@ CLUSTER = """cluster: c
 defaults:
   ssh: {{user: root, key: key, known_hosts: known_hosts}}
   shm: {{size: 8G}}
+groups: {{g: {{}}}}
 hosts:
-  a100-01: {{address: 127.0.0.1, ssh: {{port: {ports[0]}}}}}
-  v100-01: {{address: 127.0.0.2, ssh: {{port: {ports[1]}}}}}
+  a100-01: {{address: 127.0.0.1, group: g, ssh: {{port: {ports[0]}}}}}
+  v100-01: {{address: 127.0.0.2, group: g, ssh: {{port: {ports[1]}}}}}
 """
 # Of one node the inventory has passwords for sudo and sshd, as pyinfra's inventories may.
 WITH_PASSWORD = """
 for hosts, _ in [value for value in list(globals().values()) if isinstance(value, tuple)]:
-    for name, data in hosts if isinstance(hosts, list) else ():
+    for name, data in [each for each in hosts if isinstance(each, tuple)]:
         if name == "v100-01":
             data.update(_sudo=True, _sudo_password={password!r}, ssh_password={login!r})
 """

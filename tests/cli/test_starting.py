@@ -8,13 +8,14 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
-from gpu_node.cli.commands import commands
+from gpu_node.cli.commands import NAMES
 from gpu_node.inventories.interrupt import LINE
-from tests.cli.running import BIN, REPOSITORY, Ended, environment, run, start
+from tests.commands import BIN, REPOSITORY, Ended, environment, run, start
 from tests.test_rooms import MAY_IMPORT
 
 START = """
@@ -32,7 +33,7 @@ MOST_SECONDS = 0.3
 LIGHT = [
     "--help",
     "--version",
-    *(f"{name} --help" for name in commands.commands),
+    *(f"{name} --help" for name in NAMES),
     "lab status --help",
     "no-such-command",
     "lab no-such-command",
@@ -107,20 +108,21 @@ def test_sockets_are_cooperative_first(tmp_path: Path) -> None:
     assert done.stderr == "patched: True\n"
 
 
-def test_invoke_is_left_out_and_there_for_others() -> None:
+def test_invoke_is_left_out_and_there_for_others(tmp_path: Path) -> None:
     """paramiko imports it where it is installed; an inventory of a user may need it."""
     text = (
         "import sys\n"
         "from gpu_node.cli.loading import loading\n"
         "with loading():\n"
-        "    from paramiko.config import SSHConfig\n"
+        "    from gpu_node.inventories.connection.ssh_config import settings\n"
         "print('invoke' in sys.modules)\n"
-        "config = SSHConfig.from_text('Match exec true\\nUser u\\n')\n"
-        "print(config.lookup('a')['user'])\n"
+        "print(settings('a', sys.argv[1])['user'])\n"
         "import invoke\n"
         "print(callable(invoke.run))\n"
     )
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    (tmp_path / "config").write_text("Match exec true\nUser u\n")
+    words = [sys.executable, "-c", text, str(tmp_path / "config")]
+    done = subprocess.run(words, capture_output=True, text=True)
     assert done.stdout.split() == ["False", "u", "True"], done
 
 
@@ -200,6 +202,22 @@ def test_what_asks_no_node_imports_no_heavy_package(line: str) -> None:
     assert imported & HEAVY == set()
 
 
+def test_a_report_imports_no_operations_of_pyinfra() -> None:
+    """They are a sixth of all imports, and a report runs none."""
+    script = """
+import sys
+from gpu_node.cli.loading import loading
+with loading():
+    from gpu_node.cli import asking
+    [*asking._importing()]
+print(*(name for name in sys.modules if name.startswith("pyinfra.operations")))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=REPOSITORY
+    )
+    assert done.stdout.split() == []
+
+
 def test_the_status_of_the_lab_imports_no_heavy_package() -> None:
     """Its imports alone: a test of the command would need the lab."""
     code = "import sys; from gpu_node.lab import nodes, prerequisites; print(*sys.modules)"
@@ -219,15 +237,16 @@ def _imports(node: ast.AST, is_loading: bool = False) -> Iterator[tuple[str, boo
         yield from _imports(child, is_loading)
 
 
-@pytest.mark.parametrize("name", sorted({*commands.commands, "words"} - {"lab"}))
+@pytest.mark.parametrize("name", sorted({*NAMES, "words"} - {"lab"}))
 def test_a_command_imports_what_talks_to_nodes_by_loading(name: str) -> None:
     """Of the rooms a body imports nothing before sockets are cooperative."""
     tree = ast.parse((REPOSITORY / "cli" / f"{name.replace('-', '_')}.py").read_text())
     bodies = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    imports = [each for body in bodies for each in _imports(body)]
-    assert imports
+    imports = [[*_imports(body)] for body in bodies]
+    assert any(imports)
     assert not [
         module
-        for module, is_loading in imports
-        if module.partition(".")[0] in MAY_IMPORT and not is_loading
+        for each in imports
+        for module, _ in takewhile(lambda found: not found[1], each)
+        if module.removeprefix("gpu_node.").partition(".")[0] in MAY_IMPORT
     ]

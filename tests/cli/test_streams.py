@@ -16,7 +16,7 @@ from rich.console import Console
 from gpu_node.cli.streams import take_every_character
 from tests import fork_server
 from tests.cli.answering import SYSTEM
-from tests.cli.running import REPOSITORY, SECONDS, environment
+from tests.commands import REPOSITORY, SECONDS, environment
 
 ASCII = {"PYTHONIOENCODING": "ascii"}
 LATIN = {"PYTHONIOENCODING": "latin-1"}

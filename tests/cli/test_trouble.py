@@ -14,7 +14,7 @@ from threading import Thread
 
 import pytest
 
-from tests.cli.running import BIN, REPOSITORY, SECONDS, environment, run
+from tests.commands import BIN, REPOSITORY, SECONDS, environment, run
 
 
 def at_port(folder: Path, port: int) -> str:

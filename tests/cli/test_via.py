@@ -59,7 +59,7 @@ def test_a_refused_key_has_its_next_step(
 def test_a_job_has_no_sudo(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the inventory allows over SSH."""
     data = {**states.BASE["wanted"], "_sudo": True}
-    answer = Answer(data, states.found({}), reached=True, slurm_job=4711)
+    answer = Answer(data, states.state({}), reached=True, slurm_job=4711)
     monkeypatch.setattr(engines, "gather_via", answering(answer))
     (seen,) = ask_via("slurm", str(folder / "site.py"), ()).values()
     assert (seen.sudo, seen.slurm_job) == (False, 4711)
@@ -102,7 +102,7 @@ def test_whose_jobs_log_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("via", ["slurm", "clustershell"])
 def test_how_an_answer_came(folder: Path, monkeypatch: pytest.MonkeyPatch, via: str) -> None:
     """It decides the reason for logins that were not tried."""
-    answer = Answer(states.BASE["wanted"], states.found({}), reached=True)
+    answer = Answer(states.BASE["wanted"], states.state({}), reached=True)
     monkeypatch.setattr(engines, "gather_via", answering(answer))
     (seen,) = ask_via(via, str(folder / "site.py"), ()).values()
     assert seen.via == via

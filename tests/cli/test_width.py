@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpu_node.drift.report.signs import SEVERITY_STYLES
-from tests.cli.running import REPOSITORY, SECONDS, environment
+from tests.commands import REPOSITORY, SECONDS, environment
 
 DRIFT = [sys.executable, "-m", "tests.cli.answering", "drift", "inventories/lab.py"]
 

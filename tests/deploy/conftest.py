@@ -10,7 +10,6 @@ import pytest
 
 from gpu_node.deploy.engine import scripts
 from gpu_node.deploy.files import replace as replacement
-from tests.deploy.running import SHELLS
 
 # Each of these runs the real pip several times, a second a run: they are a lane of `make test-slow`
 # but for these cases, one for each script.
@@ -26,12 +25,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if PIP.get(item.path.name, item.name) != item.name:
             item.add_marker(pytest.mark.pip)
-
-
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> str:
-    """Each kind of sh that a node may have."""
-    return str(request.param)
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from pathlib import Path
 from pyinfra.api import StringCommand
 
 from gpu_node.lab.machine import as_root
-from tests.deploy.running import SHELLS, Ended, environment
+from tests.node_scripts import Ended, environment
+from tests.shells import SHELLS
 
 SECONDS = 30
 ID = "0123456789ab" + 52 * "c"

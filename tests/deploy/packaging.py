@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from pyinfra.api import StringCommand
 
-from tests.deploy import running
-from tests.deploy.running import Ended, run_apart
+from tests.node_scripts import Ended, run_apart
 
 # $HERE/offers and $HERE/needs: `NAME VERSION` a line; $HERE/there: `NAME VERSION STATUS`.
 _PROGRAMS = {
@@ -101,9 +100,8 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(tmp_path: Path, programs: Path) -> Machine:
     """A bare machine: nothing of a driver is there, nothing is offered."""
-    programs = tmp_path / "bin"
     programs.mkdir()
     for name, text in _PROGRAMS.items():
         (programs / name).write_text(f"#!/bin/sh\nHERE={tmp_path}\n{text}")
@@ -112,5 +110,4 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     # The scripts run as root, and add to the file of calls.
     for name in ("offers", "needs", "there", "plan", "after", "libraries", "version", "called"):
         found.write(name)
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{programs}:")
     return found

@@ -12,7 +12,7 @@ from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.replace import replace
 from gpu_node.facts.probe.file_bytes import FileContent
 from tests.deploy.accounts import USER_ID
-from tests.deploy.running import Ended, run_apart
+from tests.node_scripts import Ended, run_apart
 
 OLD = FileContent(exists=True, text="old", problem="")
 # A machine below /mnt: a home of `_apt`, a file of root, and a folder that only root may enter.
@@ -98,7 +98,8 @@ def test_a_user_decides_nothing_about_the_place(shell: str) -> None:
         "mv home/conf home/real; ln -s real home/conf",
         '[ "$(cat home/real)" = new ] && [ -L home/conf ]',
         '[ "$(cat backups/gpu-node/RUN/mnt/home/conf)" = old ]',
-        '[ "$(find backups -type f | wc -l)" = 1 ]',
+        '[ "$(find backups -type f ! -name manifest | wc -l)" = 1 ]',
+        'grep -q " 600 [0-9]*:0 _apt /mnt/home/conf$" backups/gpu-node/RUN/manifest',
     )
     assert (done.code, done.err) == (0, "")
 
@@ -134,16 +135,15 @@ def test_no_ordinary_file(before: str, why: str, shell: str) -> None:
 
 
 def inner(shell: str, before: str, old: bytes, *after: str) -> Ended:
-    """Run replace.sh itself as `_apt`, a user who has passed the checks before it."""
+    """Run write.sh itself as `_apt`, a user who has passed the checks before it."""
     sums = [hashlib.sha256(each).hexdigest() for each in (old, b"new")]
-    given = {"before": sums[0], "after": sums[1], "backups": "/x/RUN", "keep": "no"}
-    given |= {"file": "/mnt/home/conf", "check": "", "confirm": "no", "again": "no"}
+    given = {"before": sums[0], "after": sums[1], "mode": "644", "owner": "user", "check": ""}
+    given |= {"file": "/mnt/home/conf", "unchanged": "nothing was changed"}
     command = script(
         "as_user",
-        "new",
         user="_apt",
         as_user='as_user() { su -s /bin/sh "$user" -c "$1"; }',
-        run=as_run("replace", **given),
+        run=f"printf new | (\n{as_run('write', **given)}\n)",
     )
     return run_apart(command, shell, f"{MACHINE}\n{before}", after)
 

@@ -15,9 +15,9 @@ from gpu_node.deploy.engine.scripts import script
 from gpu_node.lab.machine import as_root
 from gpu_node.lab.wheels import wheel
 from tests import environments
-from tests.deploy.running import SHELLS
 from tests.deploy.test_wheels import is_whole, pip_as_it_is
 from tests.environments import CU11, CU12, Environment
+from tests.shells import SHELLS
 
 __all__ = ["pip_as_it_is"]
 # A line of a .pth file, which site.py runs.
@@ -121,3 +121,19 @@ def test_what_others_may_change_is_left(place: Path, name: str) -> None:
     assert ended.returncode == 1
     assert f"everyone may write {place}; chmod +t {place}; nothing was changed" in ended.stderr
     assert ran(place) == set()
+
+
+@pytest.mark.parametrize("name", ["wheels", "packages_pip"])
+def test_root_removes_nothing_that_pythonpath_names(place: Path, name: str) -> None:
+    """A user's folder there is no part of the environment."""
+    theirs = place / "theirs"
+    change(
+        f"rm {place}/env/lib/*/site-packages/who.pth; chown -hR root:root {place}/env; "
+        f"mkdir {theirs}; cd {theirs}; "
+        "mkdir nvidia_nccl_cu12-2.18.1.dist-info six-1.16.0.dist-info; touch -d tomorrow *; "
+        f"chown -hR daemon:daemon {theirs}; echo six==1.16.0 >{place}/env/.gpu-node-pip"
+    )
+    given = {"keep": CU12, "remove": "nvidia-nccl-cu11", "pins": "six==1.16.0"}
+    ended = done(name, place, "dash", f"PYTHONPATH={theirs}", **given)
+    assert ended.returncode == 0, ended.stderr
+    assert len(list(theirs.iterdir())) == 2

@@ -6,7 +6,7 @@ import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.deploy.engine.scripts import text
-from tests.deploy.running import Ended, run_apart
+from tests.node_scripts import Ended, run_apart
 
 # Below /mnt of a mount namespace: nothing of the machine is touched.
 MACHINE = """mount -t tmpfs -o mode=755 tmpfs /mnt; cd /mnt
@@ -114,7 +114,7 @@ CLOSED = {
 def done(call: str, shell: str, before: str, *after: str) -> Ended:
     """Call a function of closed.sh there; what it finds is printed."""
     report = f'if {call}; then echo "real ${{real-}}"; else echo "why $why"; fi'
-    functions = text("private_group") + text("closed")
+    functions = text("writers") + text("closed")
     return run_apart(StringCommand(f"set -u\n{functions}\n{report}"), shell, before, after)
 
 

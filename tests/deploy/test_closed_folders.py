@@ -22,7 +22,8 @@ from tests.deploy.accounts import nodes as nodes
 from tests.deploy.accounts import place as place
 from tests.deploy.accounts import secret as secret
 from tests.deploy.copies import PEER, RUN
-from tests.deploy.running import SHELLS, Ended, environment, run
+from tests.node_scripts import Ended, environment, run
+from tests.shells import SHELLS
 
 pytestmark = AS_ROOT
 

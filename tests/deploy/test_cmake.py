@@ -1,4 +1,4 @@
-"""cmake.sh, run for real over an /opt of its own: one test per case file, cmake/CASE.yml.
+"""cmake.sh, run for real over an /opt of its own: one test a case of cmake.yml.
 
 A case: `before` and the lines of `after` are sh, run around the script as root, with the variables
 of `Machine.variables`; `script` replaces variables of the script; `opt` is the size of /opt;
@@ -13,7 +13,7 @@ import hashlib
 import io
 import shlex
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -26,10 +26,11 @@ from typing_extensions import override
 
 from gpu_node.deploy.engine.scripts import script
 from tests import case_files
-from tests.deploy.running import SHELLS, Ended, run_apart
+from tests.node_scripts import Ended, run_apart
+from tests.shells import SH
 
 VERSION = "3.25.2"
-FILES = sorted((Path(__file__).parent / "cmake").glob("*.yml"))
+FILE = Path(__file__).parent / "cmake.yml"
 PROGRAM = "#!/bin/sh\necho 'cmake version {version}'\necho\necho 'CMake suite'\n"
 PREFIX = f"/opt/cmake-{VERSION}"
 # After whatever failed: no half of the release, and the old one works.
@@ -136,7 +137,7 @@ def release(machine: Machine, kind: str) -> dict[str, str]:
     return {"url": path.as_uri(), "sha256": pack(path, kinds[kind])}
 
 
-def put(case: dict[str, Any], machine: Machine, shell: str) -> Ended:
+def put(case: Mapping[str, Any], machine: Machine, shell: str) -> Ended:
     """Run the script as a case wants it."""
     chosen = {
         "version": VERSION,
@@ -158,19 +159,16 @@ def filled(text: str, machine: Machine) -> str:
     return text
 
 
-def read(path: Path) -> dict[str, Any]:
-    """One case file."""
-    case: dict[str, Any] = case_files.load(path.read_text())
-    return case
+CASES = [
+    pytest.param(case.data, shell, id=f"{case.name}-{shell}")
+    for case in case_files.parse("cmake", FILE.read_text())
+    for shell in case.data.get("shells", SH)
+]
 
 
-CASES = [(path, shell) for path in FILES for shell in read(path).get("shells", SHELLS)]
-
-
-@pytest.mark.parametrize("path, shell", CASES, ids=[f"{path.stem}-{sh}" for path, sh in CASES])
-def test_a_case(path: Path, shell: str, machine: Machine) -> None:
+@pytest.mark.parametrize(("case", "shell"), CASES)
+def test_a_case(case: Mapping[str, Any], shell: str, machine: Machine) -> None:
     """A release is linked, or a message says why not and nothing half-made is left."""
-    case = read(path)
     done = put(case, machine, shell)
     if "says" not in case:
         assert (done.code, done.err) == (0, "")

@@ -11,7 +11,7 @@ import pytest
 from gpu_node.deploy.engine.scripts import text
 from gpu_node.facts.probe.process import PROCESS
 from tests.deploy.containing import GPU, ID, OWN_DEV, Node
-from tests.deploy.running import SHELLS
+from tests.shells import SHELLS
 
 SHORT = ID[:12]
 SLICE = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod5c0_5f.slice"

@@ -15,6 +15,7 @@ from typing_extensions import override
 from gpu_node.deploy.engine.run import Run
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.workspace import progress
+from gpu_node.deploy.workspace.progress import DISPLAY
 from gpu_node.deploy.workspace.rsync import Removal, command, place, ssh_of
 from gpu_node.deploy.workspace.rsync_codes import Copier, next_step
 from gpu_node.deploy.workspace.rsync_run import Outcome, another_user, as_trainer, follow, locally
@@ -25,7 +26,7 @@ from gpu_node.facts.workspace.state import PARTIAL
 from gpu_node.inventories.connection.capped import TooMuch
 from gpu_node.inventories.fields import paths as places
 from tests.deploy.copies import PEER, RUN, listed, sent
-from tests.deploy.running import run, run_apart
+from tests.node_scripts import run, run_apart
 
 
 def test_a_copy(folders: tuple[Path, Path], wire: Path) -> None:
@@ -186,10 +187,11 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         first(1_000_000)
         second(10)
-        assert run.display is not None
-        run.display.refresh()
-        assert len(run.display.tasks) == 2
-    assert run.display is None
+        display = run.of(DISPLAY).shown
+        assert display is not None
+        display.refresh()
+        assert len(display.tasks) == 2
+    assert run.of(DISPLAY).shown is None
     assert "[a100-01]" in screen.getvalue() and "1.0/2.0 MB" in screen.getvalue()
     monkeypatch.setattr("sys.stderr", quiet := io.StringIO())
     with progress.bar(run, "a100-01", 10) as first:

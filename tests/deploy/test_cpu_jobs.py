@@ -15,7 +15,8 @@ import pytest
 from gpu_node.deploy.engine.scripts import text
 from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.probe.redaction import AWK
-from tests.deploy.running import SHELLS, environment
+from tests.node_scripts import environment
+from tests.shells import SHELLS
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="processes of other users are needed")
 USER = 54_321

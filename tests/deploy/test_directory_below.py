@@ -8,8 +8,9 @@ from pyinfra.api import StringCommand
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.drift.workspace.rules import chmod_words
 from gpu_node.facts.workspace.below import file_bits
-from tests.deploy import running
-from tests.deploy.running import Ended, run_apart
+from tests import node_scripts
+from tests.node_scripts import Ended, run_apart
+from tests.shells import SH
 
 # Models after `chmod -R 766`, in a folder of root; a secret that a link leads to.
 MACHINE = """mount -t tmpfs -o mode=755 tmpfs /mnt; cd /mnt
@@ -109,10 +110,10 @@ rm -f /mnt/models/a/config.json; ln -s /mnt/secret/conf /mnt/models/a/config.jso
 exit $code\\n' "$PATH" >fake/find; chmod 755 fake/find"""
 
 
-@pytest.mark.parametrize("shell", [each for each in running.SHELLS if each != "busybox"])
+@pytest.mark.parametrize("shell", [each for each in SH if each != "busybox"])
 def test_a_file_that_is_swapped(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The open file is not the one that was found: its mode stays."""
-    monkeypatch.setattr(running, "FIRST_IN_PATH", "/mnt/fake:")
+    monkeypatch.setattr(node_scripts, "FIRST_IN_PATH", "/mnt/fake:")
     done = added("775", shell, SWAPPING, "[ -L models/a/config.json ]")
     assert done.code == 1 and "./a/config.json and maybe others stay" in done.err, done
 

@@ -13,7 +13,7 @@ import pytest
 from gpu_node.deploy.engine.scripts import script
 from tests.deploy.packaging import Machine
 from tests.deploy.packaging import machine as machine
-from tests.deploy.running import Ended
+from tests.node_scripts import Ended
 
 DKMS, UTILS, LIBRARY = "nvidia-dkms-535", "nvidia-utils-535", "libnvidia-compute-535"
 OLD, NEW = "535.154.05-0ubuntu1", "1:535.183.01-0ubuntu1"

@@ -59,8 +59,8 @@ def calls(
         "boot": {**BOOT, "grubby": f"/boot/vmlinuz-{NEW}"},
         **more,
     }
-    found, wanted = states.found({"driver": driver}), states.wanted({})
-    plan = Plan(wanted, found, tuple(check(found, wanted)), states.among())
+    found, wanted = states.state({"driver": driver}), states.wanted({})
+    plan = Plan(wanted, found, tuple(check(found, wanted)), states.nodes())
     recorder = Recorder()
     monkeypatch.setattr(step, "driver", recorder)
     step.converge._inner(plan)
@@ -97,9 +97,9 @@ def test_more_kernels_than_a_node_has(monkeypatch: pytest.MonkeyPatch, entry: st
         "boot": {**BOOT, "grubby": entry},
         **DOWN,
     }
-    found, wanted = states.found({"driver": driver}), states.wanted({})
+    found, wanted = states.state({"driver": driver}), states.wanted({})
     findings = check(found, wanted)
-    plan = Plan(wanted, found, tuple(findings), states.among())
+    plan = Plan(wanted, found, tuple(findings), states.nodes())
     recorder = Recorder()
     monkeypatch.setattr(step, "driver", recorder)
     step.converge._inner(plan)
@@ -124,10 +124,10 @@ def test_a_handful_of_kernels_is_repaired_at_once(monkeypatch: pytest.MonkeyPatc
         ]
         kernels = {"running": "5.0.2", "installed": installed}
         boot = {**BOOT, "grubby": "/boot/vmlinuz-5.0.4"}
-        return states.found({"driver": {"kernels": kernels, "boot": boot}})
+        return states.state({"driver": {"kernels": kernels, "boot": boot}})
 
     wanted, before = states.wanted({}), found(None)
-    plan = Plan(wanted, before, tuple(check(before, wanted)), states.among())
+    plan = Plan(wanted, before, tuple(check(before, wanted)), states.nodes())
     recorder = Recorder()
     monkeypatch.setattr(step, "driver", recorder)
     step.converge._inner(plan)

@@ -16,10 +16,10 @@ from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.nccl import environment_copy
 from gpu_node.deploy.nccl.environment_copy import command, copy, has_room, partial_of
 from gpu_node.deploy.workspace.rsync_run import Outcome
-from tests.deploy import running
+from tests import node_scripts
 from tests.deploy.packaging import Machine
 from tests.deploy.packaging import machine as machine
-from tests.deploy.running import run
+from tests.node_scripts import run
 
 PEER = {"name": "v100-02", "address": "192.0.2.12", "port": 22}
 
@@ -99,7 +99,7 @@ def test_it_is_on_the_disk_before_it_is_renamed(
         f'#!/bin/sh\n[ ! -e "$2"/bin ] || echo "$@" >>{tmp_path}/synced\n'
     )
     (programs / "sync").chmod(0o755)
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{programs}:")
+    monkeypatch.setattr(node_scripts, "FIRST_IN_PATH", f"{programs}:")
     assert put(tmp_path / "envs" / "dis", shell).code == 0
     if shell != "busybox":  # its sync is a part of it
         assert (tmp_path / "synced").read_text() == f"-f {partial}/tree\n"

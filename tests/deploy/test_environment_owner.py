@@ -23,7 +23,7 @@ from tests.deploy.accounts import nodes as nodes
 from tests.deploy.accounts import place as place
 from tests.deploy.accounts import secret as secret
 from tests.deploy.copies import PEER
-from tests.deploy.running import Ended, run
+from tests.node_scripts import Ended, run
 
 pytestmark = AS_ROOT
 
@@ -176,7 +176,7 @@ def test_another_user_does_not_get_the_lock(place: Path, shell: str) -> None:
     assert (place / "ran").read_text() == ""
 
 
-@pytest.mark.parametrize("shell", ["dash", "bash"])
+@pytest.mark.parametrize("shell", ["dash", "bash-posix"])
 def test_a_user_who_stops_what_runs(place: Path, shell: str) -> None:
     """The step ends all the same, and nothing waits for what that user has left there."""
     pid = place / "pid"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import runpy
 from collections.abc import Generator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,17 +16,20 @@ from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.operation import add_op
 from pyinfra.api.operations import run_ops
 from pyinfra.api.state import StateStage
+from pyinfra.context import ctx_host, ctx_state
 
+from gpu_node.deploy.driver import step as driver
 from gpu_node.deploy.engine import baseline as before
-from gpu_node.deploy.engine import judging, plan, shared
+from gpu_node.deploy.engine import interruption, planning, shared, summary
 from gpu_node.deploy.engine.contained import contain, contained
+from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.run import run_of
 from gpu_node.deploy.ssh.step import _asked
-from gpu_node.drift.engine import guard
+from gpu_node.drift.engine import judgement
 from gpu_node.drift.engine.fact import Fact
-from gpu_node.drift.engine.guard import Judged, Judgement
-from gpu_node.drift.engine.neighbours import Among
-from gpu_node.drift.engine.rules import Rule
+from gpu_node.drift.engine.judgement import Judged, Judgement
+from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.engine.registry import Rule
 from gpu_node.drift.ssh.mesh import hosts_wanted, known_wanted
 from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.node import NodeState
@@ -33,9 +38,10 @@ from tests.drift import hostile, states
 from tests.drift.test_judging import HOSTILE, _hostile, _peers
 from tests.examples import examples
 
+DEPLOY = Path(__file__).parents[2] / "deploy"
 PEERS = Rule("ssh.peers", "error", _peers, whole=True, between=True, steps=("ssh",))
 NAMES = ["a", "x", "b"]
-HEALTHY = {"a100-01": states.found(states.MESH), **states.among().found}
+HEALTHY = {"a100-01": states.state(states.MESH), **states.nodes().states}
 BROKEN = ValueError("no \x1b[31m number")
 
 
@@ -106,6 +112,29 @@ def test_a_plan_that_breaks_fails_its_node_alone(state: State) -> None:
     assert there(state) == ["a", "b"]
 
 
+@pytest.mark.parametrize("name", ["gpu_node", "environments"])
+def test_a_deploy_whose_plan_breaks_fails_its_node_alone(
+    name: str, state: State, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each of our deploys: its operations of the other nodes are planned."""
+    planned: list[str] = []
+
+    def plan(host: Host) -> None:
+        if host.name == "x":
+            raise BROKEN
+        planned.append(host.name)
+
+    monkeypatch.setattr(planning, "plan", plan)
+    monkeypatch.setattr(interruption, "watch", lambda state: None)
+    monkeypatch.setattr(summary, "announce", lambda state: None)
+    with ctx_state.use(state):
+        for host in state.inventory:
+            with ctx_host.use(host):
+                runpy.run_path(str(DEPLOY / f"{name}.py"))
+    assert planned == there(state) == ["a", "b"]
+    assert r"[x] cannot be repaired, its answer is not understood: ValueError" in caplog.text
+
+
 def test_a_mistake_in_the_inventory_is_no_nodes(state: State) -> None:
     """It ends the run before it begins."""
     with pytest.raises(PyinfraError), contained(host_of(state, "x")):
@@ -121,11 +150,11 @@ def test_an_answer_that_breaks_its_reader_is_that_nodes_error(
     def probe(host: Host) -> NodeState:
         if host.name == "x":
             raise BROKEN
-        return states.found()
+        return states.state()
 
     monkeypatch.setattr(before, "probe", probe)
     monkeypatch.setattr(before, "tune", lambda connector: None)
-    assert before.state_of(host_of(state, "a")) == states.found()
+    assert before.state_of(host_of(state, "a")) == states.state()
     with pytest.raises(ProbeError, match="not understood: ValueError"):
         before.state_of(host_of(state, "x"))
     assert set(before.states(state)) == {"a", "b"}
@@ -134,19 +163,18 @@ def test_an_answer_that_breaks_its_reader_is_that_nodes_error(
 @pytest.fixture
 def asked(state: State, monkeypatch: pytest.MonkeyPatch) -> State:
     """A run that has asked its nodes: x says what a rule between nodes cannot judge."""
-    monkeypatch.setattr(guard, "_BY_AREA", (PEERS,))
-    monkeypatch.setattr(judging, "wanted_of", lambda host: states.wanted())
-    monkeypatch.setattr(plan, "wanted_of", lambda host: states.wanted())
+    monkeypatch.setattr(judgement, "_BY_AREA", (PEERS,))
+    monkeypatch.setattr(planning, "wanted_of", lambda host: states.wanted())
     run_of(state).baseline.answers(
-        state, lambda host: _hostile() if host.name == "x" else states.found()
+        state, lambda host: _hostile() if host.name == "x" else states.state()
     )
     return state
 
 
 def test_no_node_is_changed_by_what_no_rule_can_judge(asked: State) -> None:
     """It is left out of what the others are repaired by, and has the finding."""
-    made = plan.plans(asked)
-    assert set(made["a"].among.found) == {"a", "b"}
+    made = planning.plans(asked)
+    assert set(made["a"].nodes.states) == {"a", "b"}
     assert [each.rule for each in made["a"].findings] == ["ssh.peers"]
     assert [each.rule for each in made["x"].findings] == ["ssh.unreadable"]
     assert made["x"].manual
@@ -160,11 +188,11 @@ def test_a_run_judges_once(asked: State, monkeypatch: pytest.MonkeyPatch) -> Non
         counted.append(len(nodes))
         return Judgement({name: [] for name in nodes})
 
-    monkeypatch.setattr(judging, "judge", judge)
+    monkeypatch.setattr(planning, "judge", judge)
     for name in NAMES:
-        judging.findings_of(host_of(asked, name), before.states(asked))
+        planning.findings_of(host_of(asked, name), before.states(asked))
     assert counted == [3]
-    judging.findings_of(host_of(asked, "a"), {"a": states.found()})
+    planning.findings_of(host_of(asked, "a"), {"a": states.state()})
     assert counted == [3, 1]
 
 
@@ -178,12 +206,11 @@ def test_a_plan_that_cannot_be_asked_is_its_own_nodes(
 
     switched = SimpleNamespace(get=lambda key: key == "reboot", dict=dict)
     monkeypatch.setattr(host_of(asked, "x"), "data", switched)
-    monkeypatch.setattr(plan, "target", target)
+    monkeypatch.setattr(driver, "target", target)
     change = {"driver_version": "535"}
-    for module in (plan, judging):
-        monkeypatch.setattr(module, "wanted_of", lambda host: states.wanted(change))
-    assert set(plan.plans(asked)) == {"a", "b"}
-    assert plan.any_changes(asked) in (True, False)
+    monkeypatch.setattr(planning, "wanted_of", lambda host: states.wanted(change))
+    assert set(planning.plans(asked)) == {"a", "b"}
+    assert planning.any_changes(asked) in (True, False)
 
 
 def test_a_value_that_breaks_is_unreadable_on_its_node_alone(
@@ -197,11 +224,11 @@ def test_a_value_that_breaks_is_unreadable_on_its_node_alone(
         return "2.1.2"
 
     fact = Fact("nccl.torch", "must-equal", (), torch)
-    for module in ("guard", "differences"):
+    for module in ("judgement", "differences"):
         monkeypatch.setattr(f"gpu_node.drift.engine.{module}.FACTS", (fact,))
-    monkeypatch.setattr(judging, "wanted_of", lambda host: states.wanted())
-    found = {"a": states.found(), "x": _hostile(), "b": states.found()}
-    judged = judging.judged(state, found).findings
+    monkeypatch.setattr(planning, "wanted_of", lambda host: states.wanted())
+    found = {"a": states.state(), "x": _hostile(), "b": states.state()}
+    judged = planning.judged(state, found).findings
     assert (judged["a"], judged["b"]) == ([], [])
     assert [(each.rule, each.subject) for each in judged["x"]] == [
         ("nccl.unreadable", "nccl.torch")
@@ -215,8 +242,8 @@ def test_a_node_cannot_say_that_a_disk_of_another_is_shared(
     own = Place(kind="ext4", source="/dev/sda1", inode=7, changed="")
     network = own.model_copy(update={"kind": "nfs4"})
     made = {
-        "x": cast(plan.Plan, SimpleNamespace(among=SimpleNamespace(name="x"), found=None)),
-        "a": cast(plan.Plan, SimpleNamespace(among=SimpleNamespace(name="a"), found=own)),
+        "x": cast(Plan, SimpleNamespace(nodes=SimpleNamespace(name="x"), state=None)),
+        "a": cast(Plan, SimpleNamespace(nodes=SimpleNamespace(name="a"), state=own)),
     }
     monkeypatch.setattr(shared, "host", SimpleNamespace(state=None, print_prefix=""))
     monkeypatch.setattr(shared, "plans", lambda state: made)
@@ -227,9 +254,11 @@ def test_a_node_cannot_say_that_a_disk_of_another_is_shared(
         return {"/opt/dis": found}
 
     assert shared.is_writer(made["a"], "/opt/dis", places, lambda each: True)
-    assert not shared.versions_differ(made["a"], "/opt/dis", places, lambda each: each.among.name)
+    assert not shared.versions_differ(
+        made["a"], "/opt/dis", places, lambda each: each.nodes.name, PEERS
+    )
     assert shared.nodes_sharing(made["a"], places) == ["a"]
-    made["a"] = cast(plan.Plan, SimpleNamespace(among=made["a"].among, found=network))
+    made["a"] = cast(Plan, SimpleNamespace(nodes=made["a"].nodes, state=network))
     awaited: list[str] = []
     monkeypatch.setattr(shared, "put_behind", lambda host, names: awaited.extend(names))
     assert shared.is_writer(made["a"], "/opt/dis", places, lambda each: True)
@@ -240,6 +269,6 @@ def test_a_node_cannot_say_that_a_disk_of_another_is_shared(
 @settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_written_on_a_node_is_made_of_any_answer(change: dict[str, str]) -> None:
     """Whatever another node says, the repair of this one can be planned."""
-    around = Among("a100-01", hostile.PEERS, {**HEALTHY, hostile.NAME: hostile.found(change)})
-    made = plan.Plan(states.wanted(), HEALTHY["a100-01"], (), around)
-    assert ascii((known_wanted(made.found, around), hosts_wanted(made.found, around), _asked(made)))
+    around = Nodes("a100-01", hostile.PEERS, {**HEALTHY, hostile.NAME: hostile.found(change)})
+    made = Plan(states.wanted(), HEALTHY["a100-01"], (), around)
+    assert ascii((known_wanted(made.state, around), hosts_wanted(made.state, around), _asked(made)))

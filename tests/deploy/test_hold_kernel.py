@@ -8,8 +8,7 @@ import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.deploy.engine.scripts import script
-from tests.deploy import running
-from tests.deploy.running import Ended, run
+from tests.node_scripts import Ended, run
 
 OLD, NEW = "3.10.0-1160.el7.x86_64", "6.1.0-1.el7.x86_64"
 ENTRY = f"gnulinux-advanced-f00d>gnulinux-{OLD}-advanced-f00d"
@@ -69,17 +68,15 @@ class Machine:
 
 
 @pytest.fixture
-def rpm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def rpm(programs: Path) -> Machine:
     """A machine with grubby."""
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{tmp_path / 'bin'}:")
-    return Machine(tmp_path, "rpm")
+    return Machine(programs.parent, "rpm")
 
 
 @pytest.fixture
-def deb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def deb(programs: Path) -> Machine:
     """A machine with update-grub."""
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{tmp_path / 'bin'}:")
-    return Machine(tmp_path, "deb")
+    return Machine(programs.parent, "deb")
 
 
 def test_by_grubby(rpm: Machine, shell: str) -> None:

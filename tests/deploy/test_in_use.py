@@ -14,7 +14,8 @@ import pytest
 from gpu_node.deploy.engine import scripts
 from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.probe.redaction import AWK
-from tests.deploy.running import SHELLS, environment
+from tests.node_scripts import environment
+from tests.shells import SHELLS
 
 # What stands in front of the script.
 HIDE = f"gn_hide={shlex.quote(AWK)}\ngn_process={shlex.quote(PROCESS)}\n"

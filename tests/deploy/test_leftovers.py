@@ -6,7 +6,7 @@ import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.deploy.engine.scripts import FILES, needed, text
-from tests.deploy.running import run_apart
+from tests.node_scripts import run_apart
 
 KINDS = ("wheels", "packages", "pip", "box")
 # No process has a number as large; the first process lives.
@@ -24,7 +24,7 @@ touch -d '2 days ago' {" ".join(OLD)}
 KEPT = " ".join(sorted([*IN_USE, *OTHERS]))
 
 
-CLEAR = StringCommand(text("leftovers"))
+CLEAR = StringCommand(text("sent"))
 
 
 def test_what_a_killed_run_has_left(shell: str) -> None:
@@ -45,8 +45,8 @@ def test_another_accounts_folder(shell: str) -> None:
 def test_which_scripts_clear_away() -> None:
     """Those that make such folders, or run what does."""
     making = {name for name in FILES if "mktemp -d /var/tmp/" in text(name)}
-    assert making - {"take", "by_owner"} == {
-        name for name in FILES if "leftovers" in needed(name) and name != "cmake"
+    assert making - {"sent", "by_owner"} == {
+        name for name in FILES if "sent" in needed(name) and name != "cmake"
     }
 
 

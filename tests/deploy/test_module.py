@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpu_node.deploy.engine.scripts import script
-from tests.deploy import running
-from tests.deploy.running import Ended, run_apart
+from tests.node_scripts import Ended, run_apart
 
 OLD, NEW = "535.129.03", "535.154.05"
 # Each module, and those that it builds on.
@@ -106,10 +105,9 @@ class Kernel:
 
 
 @pytest.fixture
-def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
+def kernel(programs: Path) -> Kernel:
     """A kernel with the old nvidia and all that may build on it."""
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{tmp_path / 'bin'}:")
-    return Kernel(tmp_path)
+    return Kernel(programs.parent)
 
 
 def test_all_that_was_loaded_is_loaded_again(kernel: Kernel, shell: str) -> None:

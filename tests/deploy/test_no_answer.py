@@ -12,7 +12,7 @@ import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.deploy.engine.scripts import text
-from tests.deploy.running import run
+from tests.node_scripts import run
 
 PIP_19 = (
     "WARNING: Retrying (Retry(total={}, connect=None, read=None, redirect=None, status=None)) "

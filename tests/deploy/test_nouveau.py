@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpu_node.deploy.engine.scripts import script
-from tests.deploy import running
-from tests.deploy.running import run_apart
+from tests import node_scripts
+from tests.node_scripts import run_apart
 
 KERNEL = "5.14.0-1.el9.x86_64"
 # Like some, it writes under another name first; $1 is --force, $2 the image.
@@ -32,7 +32,7 @@ def test_a_full_boot(
     for name, text in {"dracut": _DRACUT, "lsinitrd": "", "modprobe": ""}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\nHERE={tmp_path}\n{text}")
         (tmp_path / name).chmod(0o755)
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{tmp_path}:")
+    monkeypatch.setattr(node_scripts, "FIRST_IN_PATH", f"{tmp_path}:")
     if is_full:
         (tmp_path / "full").touch()
     left = f".initramfs-4.18.0.img.new initramfs-{KERNEL}.img "

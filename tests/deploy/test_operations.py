@@ -1,4 +1,4 @@
-"""Which commands an operation yields: one test per case file, operations/MODULE.OP/CASE.yml.
+"""Which commands an operation yields: one test a case of operations/MODULE.OP.yml.
 
 A case: `facts` are the node's state, `kwargs` the operation's arguments; `commands` are expected,
 or a `noop` message and no command. A script stands as {script: NAME, variables}; of a replaced
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +20,7 @@ from pyinfra.api import FunctionCommand, StringCommand
 from pyinfra.context import ctx_host, ctx_state
 from pyinfra_testing.util import FakeState, create_host
 
+from gpu_node import deploy
 from gpu_node.deploy.engine import scripts
 from gpu_node.deploy.engine.scripts import FILES
 from gpu_node.deploy.env.operations import BASH_CHECK
@@ -34,30 +36,21 @@ from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.probe.redaction import AWK
 from gpu_node.facts.probe.training_user import AS_USER, HOME
 from tests import case_files
+from tests.case_files import Case
 
-CASES = sorted((Path(__file__).parent / "operations").glob("*/*.yml"))
-OPERATIONS = {
-    *(
-        "limits.own_file",
-        "limits.settle",
-        "limits.pam_limits",
-        "limits.drop_in",
-        "shm.fstab",
-        "shm.size",
-        "shm.permissions",
-    ),
-    *("shm.segments", "shm.trainers", "workspace.directory", "workspace.files"),
-    *("workspace.rsync", "driver.install", "nccl.environment"),
-    *("driver.packages", "driver.module", "driver.loaded", "driver.no_nouveau"),
-    *("driver.persistence", "driver.reboot", "driver.hold_kernel"),
-    *("network.nccl_conf", "env.blocks"),
-    *("nccl.packages", "nccl.wheels", "toolchain.cmake", "toolchain.packages"),
-    "toolchain.pdsh",
-    *("ssh.permissions", "ssh.key", "ssh.authorized_keys", "ssh.lines", "ssh.settle"),
-    *("ssh.settings", "shm.keep_segments", "shm.docker", "workspace.below"),
-}
+CASES = case_files.cases(Path(__file__).parent / "operations")
 CACHE = Path("/cache")
 _RUN = {"origin": scripts.origin(), "patience_for_runs": str(scripts.RUN_SECONDS)}
+
+
+def operations() -> Iterator[str]:
+    """The operations of all areas, as AREA.NAME."""
+    folders = Path(deploy.__file__).parent.glob("*/operations.py")
+    for area in sorted(file.parent.name for file in folders):
+        module = import_module(f"gpu_node.deploy.{area}.operations")
+        for name, each in vars(module).items():
+            if getattr(getattr(each, "_inner", None), "__module__", "") == module.__name__:
+                yield f"{area}.{name}"
 
 
 def sha(text: str) -> str:
@@ -100,7 +93,8 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
     variables = dict(word.split("=", 1) for word in shlex.split(head))
     if name == "by_owner":
         runs = variables["run"]
-        name = next(each for each in scripts._BY_OWNER if runs.endswith(FILES[each].read_text()))
+        names = filter(scripts.is_by_owner, FILES)
+        name = next(each for each in names if runs.endswith(FILES[each].read_text()))
     first = scripts.needed(name)
     if "in_use" in first:
         assert variables.pop("holders").splitlines() == list(scripts.harmless_holders(name))
@@ -121,52 +115,29 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
         assert (variables.pop("holding"), variables.pop("patience")) == (scripts.HELD, "300")
     if "holds" in first:
         assert (variables.pop("note"), variables.pop("run")) == (scripts.NOTE, "RUN")
-    if name == "undo_timer":
-        return timed(variables, command, found)
     if name == "as_user" or "copier" in first:
         assert variables.pop("as_user") == AS_USER
     if name == "as_user":
         variables["run"] = run_shown(variables["run"])
-    if name == "replace_as":
-        assert variables.pop("as_user") == AS_USER
-        replaced = FILES["replace"].read_text()
-        head, body, rest = without_first(variables.pop("run")).partition(replaced)
-        assert (body, rest) == (replaced, "")
-        inner = dict(word.split("=", 1) for word in shlex.split(head))
-        assert {key: inner[key] for key in ("file", "before", "backups")}.items() <= (
-            variables.items()
-        )
-        variables.update(inner)
-    if "clear_away" in first:
+    if "sent" in first:
         assert [variables.pop(each) for each in ("sent", "sent_sum", "pushed")] == ["", "", ""]
     if "proxy" in first:
         assert [variables.pop(each) for each in ("proxy", "direct")] == ["", ""]
     if name == "cmake":
         assert variables.pop("owner") == OWNER
-    if name in scripts._BY_OWNER:
+    if scripts.is_by_owner(name):
         variables = by_owner(name, variables)
     if "backups" in variables:
         assert variables.pop("backups") == replacement.backups()
-    if name in ("replace", "replace_as"):
-        text = unescaped(command)
-        assert variables.pop("after") == sha(text)
-        if variables["confirm"] == "no":
-            variables["confirm"] = ""
-        assert variables.pop("keep") == ("yes" if name == "replace" else "no")
-        assert variables.pop("again") == "yes"
-        before = "as found" if variables["before"] == sha(found) else variables["before"]
-        checked = "findmnt" if "findmnt --verify" in variables["check"] else variables["check"]
-        checked = "dockerd" if "dockerd --validate" in checked else checked
-        checked = "bash -n" if checked == BASH_CHECK else checked
-        variables.update(before=before, content=text, check=checked)
+    if name == "replace":
+        variables = replaced(variables, unescaped(command), found)
     return {"script": name, **variables}
 
 
 def by_owner(name: str, outer: dict[str, str]) -> dict[str, str]:
     """The variables of the script that runs as an environment's owner."""
     assert outer.pop("owner") == f"{OWNER}{ENVIRONMENT_OWNER}"
-    tidy = "".join(FILES[each].read_text() for each in ("clear_away", "leftovers"))
-    assert outer.pop("tidy") == f"sent='' pushed=''\n{tidy}"
+    assert outer.pop("tidy") == f"sent='' pushed=''\n{FILES['sent'].read_text()}"
     head = without_first(outer.pop("run").removesuffix(FILES[name].read_text()))
     variables = dict(word.split("=", 1) for word in shlex.split(head))
     assert (variables.pop("asked"), variables.pop("supply")) == (ASKED, SUPPLY)
@@ -176,19 +147,41 @@ def by_owner(name: str, outer: dict[str, str]) -> dict[str, str]:
     return variables
 
 
-def timed(outer: dict[str, str], command: StringCommand, found: str) -> dict[str, str]:
-    """The replacement that a timer undoes unless it is confirmed, with its seconds."""
-    assert outer["record"].startswith(f"{replacement.PENDING}/")
-    undo, put_back = (FILES[each].read_text() for each in ("undo", "put_back"))
-    record = dict(word.split("=", 1) for word in shlex.split(outer["undo"].split("# Run sh as")[0]))
-    assert outer["undo"].endswith(put_back) and record["undo"].endswith(undo)
-    assert [record[each] for each in ("record", "user")] == [outer["record"], outer["user"]]
-    name = "replace_as" if outer["user"] else "replace"
-    lock = shlex.join(f"{key}={value}" for key, value in (("lock", scripts.LOCK), *_RUN.items()))
-    inner = without_first(outer["run"]).removesuffix(FILES[name].read_text())
-    shown = script_shown(name, f"{lock} {inner}", command, found)
-    assert shown["confirm"] == "yes"
-    return {**shown, "confirm": outer["confirm"]}
+def replaced(outer: dict[str, str], new: str, found: str) -> dict[str, str]:
+    """A replacement as a case writes it, with the seconds after which the node undoes it."""
+    assert (outer["after"], outer["again"]) == (sha(new), "yes")
+    assert (outer["pending"], outer["as_user"]) == (replacement.PENDING, AS_USER)
+    inner = inner_of("write", outer["write"])
+    for key in ("file", "before", "after"):
+        assert inner[key] == outer[key]
+    assert inner["owner"] == ("user" if outer["user"] else "root")
+    if outer["confirm"] == "0":
+        assert outer["record"] == outer["undo"] == ""
+    else:
+        assert outer["record"].startswith(f"{replacement.PENDING}/{outer['key']}-")
+        undo = inner_of("undo", outer["undo"])
+        assert {key: outer[key] for key in ("user", "record", "then")}.items() <= undo.items()
+        back = inner_of("write", undo["write"])
+        assert (back["before"], back["after"]) == (inner["after"], inner["before"])
+    checked = "findmnt" if "findmnt --verify" in inner["check"] else inner["check"]
+    checked = "dockerd" if "dockerd --validate" in checked else checked
+    shown = {
+        "file": outer["file"],
+        "before": "as found" if outer["before"] == sha(found) else outer["before"],
+        "check": "bash -n" if checked == BASH_CHECK else checked,
+        "confirm": "" if outer["confirm"] == "0" else outer["confirm"],
+        "content": new,
+    }
+    shown |= {"user": outer["user"]} if outer["user"] else {}
+    is_odd = outer["before"] == "absent" and inner["mode"] != "644"
+    return shown | ({"mode": inner["mode"]} if is_odd else {})
+
+
+def inner_of(name: str, text: str) -> dict[str, str]:
+    """The variables of a script that another one runs."""
+    assert text.endswith(FILES[name].read_text())
+    head = text.split(f"\n{FILES[scripts.needed(name)[0]].read_text()}", 1)[0]
+    return dict(word.split("=", 1) for word in shlex.split(head))
 
 
 def run_shown(run: str) -> str:
@@ -212,7 +205,7 @@ def _in_its_module(fact: str) -> str:
     return f"state.{name}" if is_of_area else fact
 
 
-def outcome(name: str, case: dict[str, Any]) -> tuple[list[Any], str | None]:
+def outcome(name: str, case: Mapping[str, Any]) -> tuple[list[Any], str | None]:
     """Run an operation on a host of that case's facts; its commands and what it says of none."""
     module, operation = name.split(".")
     function = getattr(import_module(f"gpu_node.deploy.{module}.operations"), operation)
@@ -229,17 +222,16 @@ def outcome(name: str, case: dict[str, Any]) -> tuple[list[Any], str | None]:
 
 def test_each_operation_has_a_case_of_each_kind() -> None:
     """No operation goes without a case that changes something and one with nothing to do."""
-    kinds = {(path.parent.name, "noop" in case_files.load(path.read_text())) for path in CASES}
-    assert kinds == {(name, kind) for name in OPERATIONS for kind in (True, False)}
+    kinds = {(case.subject, "noop" in case.data) for case in CASES}
+    assert kinds == {(name, kind) for name in operations() for kind in (True, False)}
 
 
-@pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_a_case(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_case(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """From these facts follow these commands and no others, or none, with the reason."""
     for module in (controller, toolchain):
         monkeypatch.setattr(module, "cache", lambda: CACHE)
     monkeypatch.setattr(replacement, "run", lambda: "RUN")
-    case: dict[str, Any] = case_files.load(path.read_text())
-    commands, printed = outcome(path.parent.name, case)
-    assert commands == case.get("commands", [])
-    assert printed == case.get("noop")
+    commands, printed = outcome(case.subject, case.data)
+    assert commands == case.data.get("commands", [])
+    assert printed == case.data.get("noop")

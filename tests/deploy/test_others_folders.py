@@ -6,9 +6,10 @@ import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.deploy.engine.scripts import as_user, script
-from tests.deploy import running
+from tests import node_scripts
 from tests.deploy.accounts import USER_ID
-from tests.deploy.running import Ended, run_apart
+from tests.node_scripts import Ended, run_apart
+from tests.shells import SH
 
 # A home of `_apt`, a folder of root, one that only root may enter, and one for a group.
 MACHINE = """mount -t tmpfs -o mode=755 tmpfs /mnt; cd /mnt; mkdir home data secret team
@@ -159,13 +160,13 @@ exit $code\\n' "$PATH" >fake/mkdir; chmod 755 fake/mkdir"""
 
 
 # busybox has mkdir and ls in itself: no other one can stand in for them.
-BY_PATH = pytest.mark.parametrize("shell", [each for each in running.SHELLS if each != "busybox"])
+BY_PATH = pytest.mark.parametrize("shell", [each for each in SH if each != "busybox"])
 
 
 @BY_PATH
 def test_a_folder_that_is_swapped(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was a folder of a user's when it was looked for is a link when root works in it."""
-    monkeypatch.setattr(running, "FIRST_IN_PATH", "/mnt/fake:")
+    monkeypatch.setattr(node_scripts, "FIRST_IN_PATH", "/mnt/fake:")
     done = directory("/mnt/tmp/a", "root", shell, SWAPPING, "[ -L tmp/a ]")
     assert done.code == 1 and "is not a folder, or is a link" in done.err, done
 
@@ -192,7 +193,7 @@ def test_room_in_a_shared_folder(shell: str) -> None:
 @BY_PATH
 def test_room_that_is_swapped(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root neither closes nor empties what a link leads to."""
-    monkeypatch.setattr(running, "FIRST_IN_PATH", "/mnt/fake:")
+    monkeypatch.setattr(node_scripts, "FIRST_IN_PATH", "/mnt/fake:")
     name = "tmp/.e.gpu-node-partial"
     before = SWAPPING.replace("tmp/a", name).replace("../secret", "../team")
     done = room("/mnt/tmp/e", shell, f"touch team/file\n{before}", "[ -e team/file ]")
@@ -219,7 +220,7 @@ def test_a_workspace_that_another_makes_just_now(
     shell: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look for it and the making of it."""
-    monkeypatch.setattr(running, "FIRST_IN_PATH", "/mnt/fake:")
+    monkeypatch.setattr(node_scripts, "FIRST_IN_PATH", "/mnt/fake:")
     before = """mkdir fake
 printf '#!/bin/sh\\nPATH=%s\\n[ "$3" != /mnt/tmp/ws ] ||
   { mkdir /mnt/tmp/ws && chown _apt /mnt/tmp/ws; } 2>/dev/null

@@ -16,7 +16,7 @@ from gpu_node.deploy.engine import scripts
 from gpu_node.deploy.engine.scripts import script
 from tests.deploy.packaging import Machine
 from tests.deploy.packaging import machine as machine
-from tests.deploy.running import Ended, environment
+from tests.node_scripts import Ended, environment
 
 RSYNC = {"program": "rsync", "packages": "rsync"}
 STEPS = {

@@ -9,7 +9,7 @@ import pytest
 from gpu_node.deploy.engine.scripts import script
 from tests.deploy.packaging import Machine
 from tests.deploy.packaging import machine as machine
-from tests.deploy.running import Ended
+from tests.node_scripts import Ended
 
 VERSION = "2.18.1-1+cuda12.1"
 OLD = "2.19.3-1+cuda12.2"

@@ -15,8 +15,9 @@ from gpu_node.facts.nccl.state import Environment as Found
 from gpu_node.lab.machine import as_root
 from gpu_node.lab.wheels import ninja_wheel, wheel
 from tests import environments
-from tests.deploy.running import SHELLS, Ended
 from tests.environments import Environment
+from tests.node_scripts import Ended
+from tests.shells import SHELLS
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +91,6 @@ def has(made: Environment) -> dict[str, str]:
     return {name: found[name] for name in sorted(found) if name != "pip"}
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_any_version(made: Environment, shell: str) -> None:
     """A package without a pin, with its program, beside one that pip cannot remove."""
     info = made.packages / "deepspeed-0.14.0.dist-info"
@@ -104,7 +104,6 @@ def test_any_version(made: Environment, shell: str) -> None:
     assert version.stdout == "1.11.1\n"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_pin_is_met(made: Environment, shell: str) -> None:
     """The pinned one alone changes, though newer ones of others are there."""
     done = install(made, "pyarrow==15.0.2", shell=shell)

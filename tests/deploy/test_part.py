@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_node.deploy.engine.scope import Part, part_of
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.engine.registry import RULES
 from gpu_node.facts.areas import AREAS
 
 

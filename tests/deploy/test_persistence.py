@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpu_node.deploy.engine.scripts import script
-from tests.deploy import running
 from tests.deploy.containing import GPU, ID, Node
-from tests.deploy.running import Ended, run_apart
+from tests.node_scripts import Ended, run_apart
 
 OWN = "gpu-node-persistence.service"
 # Stand-ins: nvidia-smi loads the module as the real one does, systemctl makes the link.
@@ -75,10 +74,9 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(programs: Path) -> Machine:
     """A machine as NVIDIA's installer leaves it."""
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{tmp_path / 'bin'}:")
-    return Machine(tmp_path)
+    return Machine(programs.parent)
 
 
 def test_a_driver_without_a_unit(machine: Machine, shell: str) -> None:

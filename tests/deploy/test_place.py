@@ -11,8 +11,8 @@ from pyinfra.api import StringCommand
 from gpu_node.deploy.engine.scripts import as_run, script, text
 from gpu_node.deploy.files.replace import confirm, replace
 from gpu_node.facts.probe.file_bytes import FileContent
-from tests.deploy import running
-from tests.deploy.running import Ended, run
+from tests import node_scripts
+from tests.node_scripts import Ended, run
 
 OLD = FileContent(exists=True, text="old", problem="")
 _LOG = """#!/bin/sh
@@ -33,7 +33,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("dd", "mv"):
         (folder / name).write_text(_LOG.replace("HERE", str(folder)))
         (folder / name).chmod(0o755)
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{folder}:")
+    monkeypatch.setattr(node_scripts, "FIRST_IN_PATH", f"{folder}:")
     return folder / "log"
 
 
@@ -42,7 +42,13 @@ def test_a_replaced_file(tmp_path: Path, backups: Path, shell: str, log: Path) -
     (tmp_path / "conf").write_text("old")
     done = run(replace(str(tmp_path / "conf"), OLD, "new"), shell)
     assert (done.code, done.err) == (0, "")
-    assert log.read_text().split("\n") == ["dd conf", "dd .conf.gpu-node", "mv conf", ""]
+    assert log.read_text().split("\n") == [
+        "dd conf",
+        "dd manifest",
+        "dd .conf.gpu-node",
+        "mv conf",
+        "",
+    ]
 
 
 def test_a_key_that_is_let_in(tmp_path: Path, shell: str, log: Path) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gpu_node.deploy.driver import step as driver
+from gpu_node.deploy.driver.step import reboots, reloads
 from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.engine.planning import changes
 from gpu_node.drift.driver.rules_gpus import unsupported_gpu
 from gpu_node.drift.engine.check import check, judge
-from gpu_node.drift.engine.guard import Judged
+from gpu_node.drift.engine.judgement import Judged
 from tests.drift import states
 
 DROP = "/etc/systemd/system/nvidia-persistenced.service.d/gpu-node.conf"
@@ -17,21 +19,21 @@ DROP = "/etc/systemd/system/nvidia-persistenced.service.d/gpu-node.conf"
 @pytest.mark.parametrize("allow", [False, True])
 def test_a_unit_that_waits_is_read_where_that_is_allowed(allow: bool) -> None:
     """Until then the finding is for information, and the run changes nothing."""
-    found = states.found({"driver": {"waiting": [DROP]}})
+    found = states.state({"driver": {"waiting": [DROP]}})
     wanted = states.wanted({"driver_persistence": True})
     findings = tuple(check(found, wanted))
     assert [each.rule for each in findings] == ["driver.unit-waits"]
-    plan = Plan(wanted, found, findings, states.among(), allow_disruption=allow)
-    assert (plan.reloads, plan.changes) == (allow, allow)
+    plan = Plan(wanted, found, findings, states.nodes(), allow_disruption=allow)
+    assert (reloads(plan), changes(plan)) == (allow, allow)
 
 
-V100 = {"name": "Tesla V100-PCIE-32GB", "uuid": "GPU-1", "memory": 32768, "persistence": True}
+V100 = {"name": "Tesla V100-PCIE-32GB", "memory": 32768, "capability": "7.0"}
 # A driver that no longer supports the GPU, and a module that cannot be loaded.
 TOO_NEW = {
     "driver": {
         "library": "590.10.01",
         "loaded": {"nvidia": "535.154.05"},
-        "smi": {"gpus": [{**V100, "ecc": True, "driver": "535.154.05", "capability": "7.0"}] * 2},
+        "smi": {"gpus": [V100] * 2},
     }
 }
 OFF: list[dict[str, bool]] = [
@@ -44,25 +46,25 @@ OFF: list[dict[str, bool]] = [
 @pytest.mark.parametrize("checks", OFF, ids=["on", "a rule", "an area"])
 def test_what_is_turned_off_is_a_guard_all_the_same(checks: dict[str, bool]) -> None:
     """It is not reported, and neither the driver step nor a reboot goes on."""
-    found = states.found(TOO_NEW)
+    found = states.state(TOO_NEW)
     wanted = states.wanted({"gpu_model": "V100", "driver_version": "590", "checks": checks})
-    judgement = judge({"n": Judged(found, wanted, states.among())})
+    judgement = judge({"n": Judged(found, wanted, states.nodes())})
     findings, muted = tuple(judgement.findings["n"]), tuple(judgement.muted.get("n", ()))
     reported = [each.rule for each in findings]
     assert ("driver.unsupported-gpu" in reported) == (not checks)
     assert "driver.library-mismatch" in reported
-    plan = Plan(wanted, found, findings, states.among(), reboot=True, muted=muted)
+    plan = Plan(wanted, found, findings, states.nodes(), reboot=True, muted=muted)
     assert plan.guards(unsupported_gpu)
     assert driver._is_refused(plan)
-    assert not plan.reboots
+    assert not reboots(plan)
 
 
 def test_what_is_turned_off_is_not_repaired() -> None:
     """A run changes nothing because of it."""
-    found = states.found({"shm": {"usage": {"size": 67108864}}})
+    found = states.state({"shm": {"usage": {"size": 67108864}}})
     wanted = states.wanted({"checks": {"shm": False}})
-    judgement = judge({"n": Judged(found, wanted, states.among())})
+    judgement = judge({"n": Judged(found, wanted, states.nodes())})
     muted = tuple(judgement.muted["n"])
     assert [each.rule for each in muted] == ["shm.too-small"]
-    plan = Plan(wanted, found, tuple(judgement.findings["n"]), states.among(), muted=muted)
-    assert not plan.changes and not plan.manual
+    plan = Plan(wanted, found, tuple(judgement.findings["n"]), states.nodes(), muted=muted)
+    assert not changes(plan) and not plan.manual

@@ -77,8 +77,8 @@ class Run:
         self.data = {name: DATA | given[name] | data for name in NAMES}
         healthy: dict[str, Any] = {"nccl": {"environments": {DIS: {}}}}
         self.found = {
-            "a100-01": states.found(healthy),
-            "a100-02": states.found({**healthy, **change}),
+            "a100-01": states.state(healthy),
+            "a100-02": states.state({**healthy, **change}),
         }
         hosts = [(name, {"ssh_hostname": name, **self.data[name]}) for name in NAMES]
         self.state = State(Inventory((hosts, {})), Config())

@@ -20,9 +20,9 @@ from gpu_node.deploy.files import downloads as controller
 from gpu_node.lab.machine import as_root
 from gpu_node.lab.wheels import LIBRARY
 from tests import environments
-from tests.deploy.running import SHELLS
 from tests.deploy.test_wheels import command, is_whole, pip_as_it_is, repair
 from tests.environments import CU11, CU12, Environment
+from tests.shells import SHELLS
 
 __all__ = ["pip_as_it_is"]
 PLATFORM = "manylinux_2_17_x86_64"

@@ -13,7 +13,7 @@ from gpu_node.deploy.engine.scripts import script
 from tests.deploy.containing import GPU, ID, OWN_DEV, Node
 from tests.deploy.packaging import Machine
 from tests.deploy.packaging import machine as machine
-from tests.deploy.running import Ended
+from tests.node_scripts import Ended
 
 REPOSITORY = Path(__file__).parent.parent.parent
 DRIVER = {"packages": "nvidia-dkms-535", "version": "535.154.05", "hold": "no", "run": "RUN"}

@@ -1,4 +1,4 @@
-"""Rules and steps: each fixable rule names its step, and each step the rules that it repairs."""
+"""Rules and steps: the step that a rule names asks for its findings, and no other step does."""
 
 from __future__ import annotations
 
@@ -10,16 +10,11 @@ import pytest
 
 from gpu_node import deploy
 from gpu_node.deploy.engine.plan import Plan
+from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.rule import Rule
-from gpu_node.drift.engine.rules import RULES
 
 DEPLOY = Path(deploy.__file__).parent
 STEPS = {path.parent.name: path for path in sorted(DEPLOY.glob("*/step.py"))}
-
-
-def _repairs(area: str) -> tuple[Rule, ...]:
-    rules: tuple[Rule, ...] = import_module(f"gpu_node.deploy.{area}.step").REPAIRS
-    return rules
 
 
 def _asked(area: str) -> set[Rule]:
@@ -43,7 +38,9 @@ def _asked(area: str) -> set[Rule]:
 
 
 # What steps ask before they change something: `checks` does not turn these off.
-GUARDS = {"driver.unsupported-gpu", "nccl.package-locked"}
+GUARDS = {"driver.secure-boot", "driver.unsupported-gpu", "nccl.package-locked"}
+# Repaired together with the findings that explain it.
+TOGETHER = {"ssh.no-login"}
 
 
 def test_no_rule_is_named_by_a_string() -> None:
@@ -57,27 +54,23 @@ def test_no_rule_is_named_by_a_string() -> None:
     assert literals == set()
 
 
-def test_each_fixable_rule_is_repaired_by_the_steps_that_it_names() -> None:
-    """And each step repairs the rules that name it."""
-    by_step = {area: set(_repairs(area)) for area in STEPS}
-    named = {
-        area: {rule for rule in RULES.values() if area in rule.steps}
-        for area in {*STEPS, *(step for rule in RULES.values() for step in rule.steps)}
-    }
-    assert by_step == named
-
-
 def test_two_steps_share_only_the_interface_of_nccl() -> None:
     """It is set in a file of the system and in a shell: each is repaired by its own step."""
     shared = {rule.id for rule in RULES.values() if len(rule.steps) > 1}
     assert shared == {"network.ifname-missing", "network.ifname-wrong"}
 
 
+def test_each_step_that_a_rule_names_is_there() -> None:
+    """And no step is without a rule."""
+    assert {step for rule in RULES.values() for step in rule.steps} == {*STEPS}
+
+
 @pytest.mark.parametrize("area", STEPS)
-def test_a_step_asks_for_what_it_repairs_alone(area: str) -> None:
-    """And for its guards."""
-    guards = {RULES[name] for name in GUARDS}
-    assert _asked(area) <= {*_repairs(area), *guards}
+def test_a_step_asks_for_the_rules_that_name_it(area: str) -> None:
+    """For each of them, and beside them for its guards alone."""
+    named = {rule.id for rule in RULES.values() if area in rule.steps}
+    asked = {rule.id for rule in _asked(area)}
+    assert named - TOGETHER <= asked <= named | GUARDS
 
 
 def test_the_steps_that_ask_are_seen() -> None:

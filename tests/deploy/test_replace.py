@@ -1,4 +1,4 @@
-"""replace.sh and restore.sh, run for real: the file is replaced whole, or it is as it was."""
+"""replace.sh, run for real: the file is replaced whole, or it is as it was."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.deploy.files import replace as replacement
-from gpu_node.deploy.files.replace import confirm, replace, restore
+from gpu_node.deploy.files.replace import confirm, replace, restore, sum_of
 from gpu_node.facts.probe.file_bytes import FileContent
-from tests.deploy.running import run, run_apart, tree, until
+from tests.node_scripts import run, run_apart, tree, until
 
 ABSENT = FileContent(exists=False, text="", problem="")
 TEXTS = {
@@ -72,13 +72,13 @@ def test_content_arrives_byte_for_byte(place: Place, backups: Path, shell: str, 
 
 @pytest.mark.parametrize("text", ["", "new\n"])
 def test_a_file_that_was_not_there(place: Place, backups: Path, shell: str, text: str) -> None:
-    """A new file is readable by all, in a folder made for it, and needs no backup."""
+    """A new file is readable by all, in a folder made for it; the manifest has that it is ours."""
     file = place.folder / "new.d" / "conf"
     done = run(replace(str(file), ABSENT, text), shell)
     assert (done.code, done.err) == (0, "")
     assert file.read_bytes() == text.encode()
     assert file.stat().st_mode & 0o7777 == 0o644
-    assert not backups.exists()
+    assert tree(backups) == {"manifest": f"absent {sum_of(text)} - - root {file}\n".encode()}
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o664])
@@ -141,7 +141,7 @@ def test_a_users_file_is_put_back_as_that_user(shell: str, monkeypatch: pytest.M
         shell,
         HOME,
         [
-            '[ "$(cat conf)" = new ] && [ "$(ls -A | wc -l)" = 2 ]',
+            '[ "$(cat conf)" = new ] && [ "$(ls -A)" = conf ]',
             f"sh -c {shlex.quote(put_back)}",
             '[ "$(stat -c %U:%a conf)" = _apt:600 ] && [ "$(cat conf)" = old ]',
             '[ "$(ls -A)" = conf ]',
@@ -165,11 +165,20 @@ def test_a_users_folder_that_is_roots_by_a_link(
 
 
 def test_the_backup_is_the_first_one(place: Place, backups: Path, shell: str) -> None:
-    """Two replacements in one run keep what the user had, not our own first text."""
+    """Two replacements in one run keep what the user had, not our own first text.
+
+    The manifest has both: BEFORE AFTER MODE UID:GID USER PATH, by which each can be undone.
+    """
+    place.file.chmod(0o640)
     assert run(replace(str(place.file), content("old"), "first"), shell).code == 0
     assert run(replace(str(place.file), content("first"), "second"), shell).code == 0
     assert place.holds() == {"conf": b"second"}
     assert Path(f"{backups}{place.file}").read_bytes() == b"old"
+    rest = f"640 {os.getuid()}:{os.getgid()} root {place.file}"
+    assert (backups / "manifest").read_text().splitlines() == [
+        f"{sum_of('old')} {sum_of('first')} {rest}",
+        f"{sum_of('first')} {sum_of('second')} {rest}",
+    ]
 
 
 def test_a_symlink_stays_one(place: Place, backups: Path, shell: str) -> None:

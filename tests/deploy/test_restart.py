@@ -37,7 +37,7 @@ class Node:
 def world(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A node's answers: its boot, whether a reboot was asked for, and what the probe then finds."""
     answers = SimpleNamespace(
-        boots=iter(["one"]), asked="yes", found=states.found(), reached=True, slept=0
+        boots=iter(["one"]), asked="yes", found=states.state(), reached=True, slept=0
     )
 
     def answer(connector: object, command: str) -> Any:
@@ -101,7 +101,7 @@ def test_the_roll_out_ends_there(
     second: Any = Node("b")
     world.boots = iter(["one", "two", "three"])
     world.reached = change.get("reached", True)
-    world.found = states.found({"driver": change.get("found", {})})
+    world.found = states.state({"driver": change.get("found", {})})
     assert restart.begin(run, first)
     assert not restart.finish(run, first, VERSION)
     assert says in caplog.text

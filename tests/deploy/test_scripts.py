@@ -35,6 +35,17 @@ def test_what_would_disturb_a_job_asks_before(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", scripts.FILES)
+def test_what_a_script_is_given_is_known(name: str) -> None:
+    """The engine or an area has each variable, and the script reads it."""
+    given = scripts.given(name)
+    assert {*given} == {*scripts._named(name, "Given")}
+    assert not [
+        each for each in given if f"${each}" not in "".join([scripts.text(name), *given.values()])
+    ]
+    assert scripts._named(name, "By") in ((), ("owner",))
+
+
+@pytest.mark.parametrize("name", scripts.FILES)
 def test_a_script_is_sent(name: str) -> None:
     """A script that no module names and no other one needs would be dead."""
     is_needed = any(name in scripts.needed(each) for each in scripts.FILES)

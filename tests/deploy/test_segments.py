@@ -16,7 +16,8 @@ from pyinfra.api import StringCommand
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.shm.segments import LOOK, USE, Use, parse
-from tests.deploy.running import SHELLS, Ended, environment, run, run_apart, until
+from tests.node_scripts import Ended, environment, run, run_apart, until
+from tests.shells import SHELLS
 
 # The kernel gives no pid above 4194304.
 DEAD, ALIVE = 999_999_999, os.getpid()

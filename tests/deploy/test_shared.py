@@ -20,6 +20,9 @@ from gpu_node.deploy.engine.contained import contain
 from gpu_node.deploy.engine.failures import alone
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.run import run_of
+from gpu_node.deploy.nccl import pip
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.nccl.rules import loaded_mismatch
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.file_systems import Place, Places
 from tests.drift import states
@@ -37,16 +40,16 @@ OWN_DISK = PLACE.model_copy(update={"kind": "ext4", "source": "/dev/sda1"})
 def placed(place: Place | None) -> NodeState:
     """Return a node whose environment lies in that place; None where it is unknown."""
     places = None if place is None else {PREFIX: {PREFIX: place.model_dump()}}
-    return states.found({"nccl": {"places": places}})
+    return states.state({"nccl": {"places": places}})
 
 
-def lies(found: NodeState) -> Places | None:
-    return (found.nccl.places or {}).get(PREFIX)
+def lies(state: NodeState) -> Places | None:
+    return (state.nccl.places or {}).get(PREFIX)
 
 
 def plan(name: str, place: Place | None) -> Plan:
     """Return a plan for a node of that name."""
-    return cast(Plan, SimpleNamespace(among=SimpleNamespace(name=name), found=placed(place)))
+    return cast(Plan, SimpleNamespace(nodes=SimpleNamespace(name=name), state=placed(place)))
 
 
 @pytest.fixture
@@ -68,7 +71,7 @@ def who_changes(
     return [
         name
         for name in wanting.split()
-        if shared.is_writer(made[name], PREFIX, lies, lambda each: each.among.name in wanting)
+        if shared.is_writer(made[name], PREFIX, lies, lambda each: each.nodes.name in wanting)
     ]
 
 
@@ -169,16 +172,18 @@ def test_two_versions_for_one_folder(
     monkeypatch: pytest.MonkeyPatch, theirs: str | None, place: Place, is_refused: bool
 ) -> None:
     """Each node would undo what the other one wants: neither changes it."""
-    refused: list[str] = []
+    refused: list[Finding] = []
     made = {"a": plan("a", PLACE), "b": plan("b", place)}
     versions = {"a": "2.18.1", "b": theirs}
     monkeypatch.setattr(shared, "plans", lambda state: made)
-    monkeypatch.setattr(shared, "refuse", lambda name, findings: refused.append(findings[0].found))
+    monkeypatch.setattr(shared, "refuse", lambda name, findings: refused.extend(findings))
     contrary = shared.versions_differ(
-        made["a"], PREFIX, lies, lambda each: versions[each.among.name]
+        made["a"], PREFIX, lies, lambda each: versions[each.nodes.name], loaded_mismatch
     )
     assert contrary is is_refused
-    assert refused == (["a and b may share it, but want different versions"] if is_refused else [])
+    assert [(each.rule, each.step, each.found) for each in refused] == [
+        ("nccl.loaded-mismatch", "nccl", "a and b may share it, but want different versions")
+    ] * is_refused
 
 
 def is_idle(
@@ -196,9 +201,9 @@ def is_idle(
             raise answer
         return answer and f"{other.name}: {answer}"
 
-    monkeypatch.setattr(shared, "_asked", lambda other, _: lies(placed(run[other.name])))
-    monkeypatch.setattr(shared, "_in_use", in_use)
-    return shared.refuse_if_in_use(state, nodes[0], PREFIX)
+    monkeypatch.setattr(pip, "_asked", lambda other, _: lies(placed(run[other.name])))
+    monkeypatch.setattr(pip, "_in_use", in_use)
+    return pip.refuse_if_in_use(state, nodes[0], PREFIX)
 
 
 BUSY = "in use by pid 7 (zhang: python train.py)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.deploy.engine.scripts import as_run, script
+from gpu_node.deploy.files.replace import replace
+from gpu_node.facts.probe.file_bytes import FileContent
 from gpu_node.lab.machine import as_root
-from tests.deploy.running import Ended, run, tree
+from tests.node_scripts import Ended, run, tree
 
 
 @pytest.fixture
@@ -54,6 +57,19 @@ def test_a_key_that_is_there_stays(home: Path, shell: str) -> None:
     assert tree(home) == before
 
 
+def test_a_key_of_a_killed_run_is_removed(home: Path, shell: str) -> None:
+    """Not that of a run that still works, and not one of another node that shares the home."""
+    (home / ".ssh").mkdir()
+    own, ended = os.uname().nodename, subprocess.Popen(["true"])
+    ended.wait()
+    kept = {f".id_ed25519.gpu-node-{each}" for each in (f"{own}-{os.getpid()}", f"{own}-2-1")}
+    left = [f".id_ed25519.gpu-node-{own}-{ended.pid}{suffix}" for suffix in ("", ".pub")]
+    for name in (*kept, *left):
+        (home / ".ssh" / name).write_text("half")
+    assert key(home, shell).code == 0
+    assert {*tree(home / ".ssh")} == {*kept, "id_ed25519", "id_ed25519.pub"}
+
+
 def test_a_public_key_without_its_private_one(home: Path, shell: str) -> None:
     """It is kept under another name, and the log says so."""
     (home / ".ssh").mkdir()
@@ -75,14 +91,13 @@ def test_no_folder_can_be_made(home: Path, shell: str) -> None:
     assert tree(home) == {".ssh": b"a file"}
 
 
-def test_an_empty_authorized_keys(home: Path, shell: str) -> None:
-    """Made where there is none, closed to others; one that is there keeps its bytes."""
+def test_new_authorized_keys(home: Path, backups: Path, shell: str) -> None:
+    """File and folder are closed to others."""
     file = home / ".ssh" / "authorized_keys"
-    assert run(inner("ssh_keys_file", home), shell).code == 0
-    assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"", 0o600)
-    file.write_bytes(b"mine")
-    assert run(inner("ssh_keys_file", home), shell).code == 0
-    assert file.read_bytes() == b"mine"
+    absent = FileContent(exists=False, text="", problem="")
+    done = run(replace(str(file), absent, "key\n", mode="600"), shell)
+    assert (done.code, done.err, file.read_text()) == (0, "", "key\n")
+    assert [each.stat().st_mode & 0o777 for each in (file.parent, file)] == [0o700, 0o600]
 
 
 def modes(home: Path, shell: str, uid: int) -> Ended:
@@ -132,7 +147,7 @@ def test_another_user(shell: str) -> None:
     assert (done.code, done.out) == (3, "it's sh\n")
 
 
-@pytest.mark.parametrize("shell", ["dash", "bash"])
+@pytest.mark.parametrize("shell", ["dash", "bash-posix"])
 def test_a_users_process_that_does_not_end(shell: str) -> None:
     """It may be the user who stops it: the run goes on without. Busybox has no such timeout(1)."""
     command = script("as_user", user="x", as_user=AS_USER, run="sleep 99 >/dev/null 2>&1")

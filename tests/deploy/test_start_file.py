@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.env.operations import BASH_CHECK
 from gpu_node.deploy.files.replace import replace
 from gpu_node.facts.probe.file_bytes import FileContent
-from tests.deploy.running import run
+from tests.node_scripts import run
 
+ABSENT = FileContent(exists=False, text="", problem="")
 GOOD, BAD = "export A='1'\n", "if true; then\n"
 
 
@@ -47,20 +47,22 @@ def test_a_link_stays_a_link(tmp_path: Path, backups: Path, shell: str) -> None:
     assert (tmp_path / "dotfiles").read_text() == f"# x\n{GOOD}"
 
 
-def test_a_new_file(tmp_path: Path, shell: str) -> None:
-    """Empty and readable; it belongs to who runs this."""
+@pytest.mark.parametrize(("new", "code"), [(GOOD, 0), (BAD, 1)])
+def test_a_new_file(tmp_path: Path, backups: Path, shell: str, new: str, code: int) -> None:
+    """Readable; it belongs to who runs this. One that bash cannot parse is not made."""
     file = tmp_path / ".bashrc"
-    assert run(script("own_file", file=str(file)), shell).code == 0
-    assert file.read_text() == ""
-    assert file.stat().st_mode & 0o7777 == 0o644
+    done = run(replace(str(file), ABSENT, new, check=BASH_CHECK), shell)
+    assert (done.code, file.exists()) == (code, not code)
+    if not code:
+        assert (file.read_text(), file.stat().st_mode & 0o7777) == (new, 0o644)
 
 
-def test_a_file_that_appeared_meanwhile_is_not_emptied(tmp_path: Path, shell: str) -> None:
-    """Neither a file, which another run may have made, nor a link to one, which is refused."""
+def test_a_file_that_appeared_meanwhile(tmp_path: Path, backups: Path, shell: str) -> None:
+    """Neither a file, which another run may have made, nor a link to one is written over."""
     (tmp_path / "other").write_text(GOOD)
     (tmp_path / ".bashrc").symlink_to("other")
-    assert run(script("own_file", file=str(tmp_path / "other")), shell).code == 0
-    done = run(script("own_file", file=str(tmp_path / ".bashrc")), shell)
-    assert done.code == 1
-    assert "appeared while we worked" in done.err
+    for name in ("other", ".bashrc"):
+        done = run(replace(str(tmp_path / name), ABSENT, f"# x\n{GOOD}"), shell)
+        assert done.code == 1
+        assert "appeared while we worked" in done.err
     assert (tmp_path / "other").read_text() == GOOD

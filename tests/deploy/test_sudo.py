@@ -17,9 +17,9 @@ from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.host import HostData
 from pyinfra.connectors.util import SUDO_PASSWORD_REQUIRED_LINES, CommandOutput, OutputLine
 
-from gpu_node.deploy.engine.plan import Plan, _require_root, _require_sudo
+from gpu_node.deploy.ssh.root import _require_sudo, _require_way
 from gpu_node.facts.ask.session import ProbeError
-from gpu_node.inventories.connection import commands
+from gpu_node.inventories.connection.connector import Connector as OurConnector
 from tests.drift import states
 from tests.hostile_nodes import reply
 from tests.onboarding.serving import PASSWORD as PASSWORD_OF_SSHD
@@ -74,25 +74,20 @@ def test_sudo_that_runs(tmp_path: Path) -> None:
 ALICE = {"limits": {"user": {"name": "alice", "uid": 1000, "gids": [1000], "groups": ["alice"]}}}
 
 
-def plan(change: dict[str, Any]) -> Plan:
-    """A plan for a node that was read by some user."""
-    return Plan(states.wanted(), states.found(change), (), states.among())
-
-
 @pytest.mark.parametrize("data", [{"_sudo": False}, {}])
 def test_a_user_without_root_changes_nothing(tmp_path: Path, data: dict[str, object]) -> None:
     """No operation would end well; the error says how to become root."""
     node = host(tmp_path, "", **{"_sudo": None, **data})
     with pytest.raises(ProbeError) as refused:
-        _require_root(node, plan(ALICE))
+        _require_way(node, states.state(ALICE))
     assert "alice is not root; nothing was changed: write `ssh: {sudo: true}`" in str(refused.value)
-    _require_root(node, plan({}))
-    _require_root(node, plan({"limits": {"user": None}}))
+    _require_way(node, states.state({}))
+    _require_way(node, states.state({"limits": {"user": None}}))
 
 
 @pytest.mark.parametrize("data", [{"_sudo": True}, {"_su_user": "root"}, {"_doas": True}])
 def test_a_user_who_becomes_root(tmp_path: Path, data: dict[str, object]) -> None:
-    _require_root(host(tmp_path, "", **{"_sudo": False, **data}), plan(ALICE))
+    _require_way(host(tmp_path, "", **{"_sudo": False, **data}), states.state(ALICE))
 
 
 @pytest.mark.parametrize("has_terminal", [True, False])
@@ -126,7 +121,6 @@ def test_a_password_reaches_no_node(
 ) -> None:
     """Whatever asks for it: an operation, a fact, or pyinfra's own settings."""
     at_home(monkeypatch, tmp_path)
-    commands.install()
     sent: list[bytes] = []
 
     def answer(channel: Channel, command: bytes) -> None:
@@ -138,8 +132,9 @@ def test_a_password_reaches_no_node(
     known = {"ssh_port": sshd.port, "ssh_user": "root", "ssh_password": PASSWORD_OF_SSHD}
     known["ssh_known_hosts_file"] = str(tmp_path / "known_hosts")
     inventory = Inventory(([("127.0.0.1", known)], {}))
-    state = State(inventory, Config())
     (node,) = inventory
+    node.connector_cls = OurConnector
+    state = State(inventory, Config())
     node.connect(raise_exceptions=True)
     try:
         with pytest.raises(PyinfraError, match="found _sudo_password"):

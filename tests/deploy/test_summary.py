@@ -82,7 +82,7 @@ def test_the_same_lines_as_the_report(
 def test_what_needs_manual_action_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """Before the run: the report has the rest."""
     run = Run("an error that no deploy repairs")
-    run.found["a100-01"] = states.found({"shm": {"usage": {"size": 67108864}}})
+    run.found["a100-01"] = states.state({"shm": {"usage": {"size": 67108864}}})
     run.answer()
     announce(run.state)
     lines = capsys.readouterr().err.splitlines()

@@ -19,9 +19,9 @@ from gpu_node.deploy.files import trial
 from gpu_node.deploy.files.replace import confirm
 from gpu_node.facts.ask import session
 from gpu_node.facts.probe.training_user import AS_USER, HOME
-from tests.deploy import running
+from tests import node_scripts
 from tests.deploy.accounts import USER_ID
-from tests.deploy.running import Ended, run, run_apart
+from tests.node_scripts import Ended, run, run_apart
 
 # Each program notes its words; what ssh answers is in `ended` (a code) and `words`.
 SSH = """#!/bin/sh
@@ -45,7 +45,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / name).write_text(text.format(folder="/mnt/node"))
         (folder / name).chmod(0o755)
     (folder / "host_key.pub").write_text(f"{HOST_KEY}\n")
-    monkeypatch.setattr(running, "FIRST_IN_PATH", "/mnt/node:")
+    monkeypatch.setattr(node_scripts, "FIRST_IN_PATH", "/mnt/node:")
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from gpu_node.deploy.engine import scripts
 from gpu_node.deploy.engine.scripts import Script, origin, script
 from gpu_node.deploy.files.replace import replace
 from gpu_node.facts.probe.file_bytes import FileContent
-from tests.deploy.running import environment, run
+from tests.node_scripts import environment, run
 
 ABSENT = FileContent(exists=False, text="", problem="")
 
@@ -113,6 +114,19 @@ def test_a_run_that_has_ended(
         assert done.code == 1 and expected in done.err, done
 
 
+@pytest.mark.parametrize("mode", [None, 0o644])
+def test_no_other_user_can_lock_it(
+    tmp_path: Path, backups: Path, shell: str, lock: Path, mode: int | None
+) -> None:
+    """Who may read a file may lock it, and would hold up each run: also one of an older version."""
+    if mode is not None:
+        lock.touch(mode)
+        lock.chmod(mode)
+    done, _ = execute(Node(shell), replace(str(tmp_path / "conf"), ABSENT, "new"))
+    assert done
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600
+
+
 def test_the_file_is_read_after_the_wait(tmp_path: Path, backups: Path, shell: str) -> None:
     """Another run has written into the file since it was read: both runs' lines are in it."""
     file, node = tmp_path / "conf", Node(shell)
@@ -153,3 +167,17 @@ def test_a_file_that_changes_for_ever(tmp_path: Path, backups: Path, shell: str)
     done, _ = execute(node, replace(str(file), ABSENT, "mine", again=edit))
     assert (done, node.reads) == (False, 5)
     assert file.read_text() == "xxxxx"
+
+
+def test_a_file_that_became_one_that_cannot_be_edited(
+    tmp_path: Path, backups: Path, shell: str
+) -> None:
+    """It stays as another run has left it."""
+    file, node = tmp_path / "conf", Node(shell)
+    file.write_text("theirs")
+
+    def edit(text: str) -> str:
+        raise ValueError(f"{text} has no end")
+
+    done, _ = execute(node, replace(str(file), ABSENT, "mine", again=edit))
+    assert (done, node.reads, file.read_text()) == (False, 1, "theirs")

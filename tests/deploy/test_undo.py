@@ -9,8 +9,8 @@ import pytest
 
 from gpu_node.deploy.files.replace import confirm, replace, restore, sum_of
 from gpu_node.facts.probe.file_bytes import FileContent
-from tests.deploy import running
-from tests.deploy.running import run, tree, until
+from tests import node_scripts
+from tests.node_scripts import run, tree, until
 
 ABSENT = FileContent(exists=False, text="", problem="")
 OLD = FileContent(exists=True, text="old", problem="")
@@ -43,7 +43,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "sleep").write_text(SLEEP.format(folder=folder))
     (folder / "sleep").chmod(0o755)
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{folder}:")
+    monkeypatch.setattr(node_scripts, "FIRST_IN_PATH", f"{folder}:")
     return folder
 
 

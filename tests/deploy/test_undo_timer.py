@@ -15,8 +15,8 @@ import pytest
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.replace import confirm, replace, restore
 from gpu_node.facts.probe.file_bytes import FileContent
-from tests.deploy import running
-from tests.deploy.running import Ended, run, run_apart, tree, until
+from tests import node_scripts
+from tests.node_scripts import Ended, run, run_apart, tree, until
 
 OLD = FileContent(exists=True, text="old", problem="")
 ABSENT = FileContent(exists=False, text="", problem="")
@@ -46,7 +46,7 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in (("systemd-run", SYSTEMD_RUN), ("systemctl", SYSTEMCTL)):
         (folder / name).write_text(text.format(folder=folder))
         (folder / name).chmod(0o755)
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{folder}:")
+    monkeypatch.setattr(node_scripts, "FIRST_IN_PATH", f"{folder}:")
     return folder
 
 
@@ -70,7 +70,6 @@ def sh(command: object) -> str:
     return f"sh -c {shlex.quote(command.get_raw_value())}"  # type: ignore[attr-defined]
 
 
-# The mark goes after the file is put back.
 TIDY = 'for each in $(seq 500); do [ "$(ls -A)" = conf ] && break; sleep 0.02; done'
 SOON = 'for each in $(seq 500); do [ "$(cat conf)" = old ] && break; sleep 0.02; done'
 
@@ -131,8 +130,9 @@ def test_a_confirmed_change_at_a_reboot(on_a_node: Callable[[int, list[str]], En
             f"cp {UNIT} /mnt/unit; cp -r /mnt/lib/pending /mnt/copy",
             sh(confirm("/mnt/home/conf", user="nobody")),
             f"[ ! -e {UNIT} ] && [ ! -L {WANTED} ] && [ ! -e /mnt/lib/pending ]",
-            # Power that fails between the two: the mark decides.
+            # Power that fails before the record is gone: `kept` is on the disk first.
             f"cp -r /mnt/copy /mnt/lib/pending; cp /mnt/unit {UNIT}",
+            "touch $(echo /mnt/lib/pending/*)/kept",
             BOOT,
             '[ "$(cat conf)" = new ] && [ ! -e /mnt/lib/pending ]',
         ],
@@ -177,7 +177,8 @@ def test_a_user_who_stops_it(shell: str, systemd: Path, monkeypatch: pytest.Monk
     )
     assert done.code == 1
     assert done.err == (
-        "gpu-node: /mnt/home/conf: changed while we worked; left as it is, run again\n"
+        "gpu-node: /mnt/home/conf: cannot be read, or changed while we worked; left as it is, "
+        "run again\n"
     )
 
 
@@ -233,7 +234,7 @@ def test_a_killed_timer(folder: Path, backups: Path, pending: Path, shell: str) 
     assert until(lambda: _waiting(record))
     for pid in _waiting(record):
         os.kill(pid, signal.SIGKILL)
-    assert (record / "about").read_text().splitlines()[1] == str(folder / "conf")
+    assert (record / "about").read_text() == (backups / "manifest").read_text()
     done = run(restore(str(folder / "conf")), shell)
     assert (done.code, done.err, tree(folder)) == (0, "", {"conf": b"old"})
     assert not pending.exists()
@@ -280,7 +281,7 @@ def test_killed_at_any_point(
         done = subprocess.run(
             ["dash", "-c", killed.get_raw_value()],
             input="".join(killed.connector_arguments["_stdin"]) + "\n",
-            env={**running.environment("dash"), "LAST": str(last)},
+            env={**node_scripts.environment("dash"), "LAST": str(last)},
             text=True,
             check=False,
             start_new_session=True,

@@ -19,6 +19,7 @@ from pyinfra.api.exceptions import ConnectError
 from pyinfra.api.host import HostData
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
+from gpu_node.deploy import limits as limits_area
 from gpu_node.deploy.engine import baseline as before
 from gpu_node.deploy.files import confirm as confirmation
 from gpu_node.deploy.files import replace as replacement
@@ -28,10 +29,10 @@ from gpu_node.facts.ask import patience
 from gpu_node.facts.ask import waiting as limits
 from gpu_node.facts.ask.patience import Patience
 from gpu_node.facts.ask.session import ProbeError
-from gpu_node.facts.limits.unsettled import FOLDER, MOST, Waiting, listing, parse
+from gpu_node.facts.limits.unsettled import MOST, Waiting, listing, parse
 from gpu_node.facts.probe.file_bytes import FileContent
 from gpu_node.facts.probe.protocol import Unreadable
-from tests.deploy.running import run, tree
+from tests.node_scripts import run, tree
 
 OLD = FileContent(exists=True, text="old", problem="")
 
@@ -98,7 +99,7 @@ def waiting() -> tuple[Waiting, ...]:
 def parsed(shell: str) -> tuple[Waiting, ...]:
     """What is read of the records, by a shell."""
     out = run(StringCommand(listing(replacement.PENDING)), shell).out
-    return parse(out, [line.split("\t")[2] for line in out.splitlines()])
+    return parse(out, [line.split(" ", 5)[5] for line in out.splitlines() if line])
 
 
 def test_it_is_reported(folder: Path, pending: Path, shell: str) -> None:
@@ -205,8 +206,9 @@ def test_it_is_the_first(monkeypatch: pytest.MonkeyPatch, settles: bool) -> None
         story.append(waiting)
         return bool(waiting)
 
-    for name, each in (("fresh", fresh), ("probe", probe), ("settle", settle)):
+    for name, each in (("fresh", fresh), ("probe", probe)):
         monkeypatch.setattr(before, name, each)
+    monkeypatch.setattr(limits_area, "settle", settle)
     monkeypatch.setattr(before, "tune", lambda connector: None)
     ask: Callable[[Any, Patience], object] = before._ask
     assert ask(SimpleNamespace(name="n", connector=None), Patience(1)) is found
@@ -225,7 +227,7 @@ def test_no_new_session_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
     found = SimpleNamespace(limits=SimpleNamespace(unsettled=("record",)))
     monkeypatch.setattr(before, "fresh", fresh)
     monkeypatch.setattr(before, "probe", lambda host: found)
-    monkeypatch.setattr(before, "settle", lambda host, waiting: True)
+    monkeypatch.setattr(limits_area, "settle", lambda host, waiting: True)
     monkeypatch.setattr(before, "tune", lambda connector: None)
     asked = cast(Host, SimpleNamespace(name="n", connector=None))
     answer = before._ask(asked, Patience(1))
@@ -307,14 +309,14 @@ def test_records_that_no_run_of_ours_left() -> None:
     """None of them is worked on: too many, another file, an account that is none."""
 
     def line(user: str, path: str) -> str:
-        return f"{FOLDER}/0123456789abcdef-run\t{user}\t{path}\t{'a' * 64}\t\n"
+        return f"absent {'a' * 64} - - {user} {path}\n"
 
     keys = "/home/alice/.ssh/authorized_keys"
     assert len(parse("".join(line(f"u{each}", keys) for each in range(MOST)))) == MOST
     with pytest.raises(Unreadable, match=f"3000 records .* more than {MOST}: in "):
-        parse("".join(line("", f"/home/u{each}/.ssh/authorized_keys") for each in range(3000)))
+        parse("".join(line("root", f"/home/u{each}/.ssh/authorized_keys") for each in range(3000)))
     for user, path in (
-        ("", "/etc/passwd"),
+        ("root", "/etc/passwd"),
         ("alice", "/etc/ssh/sshd_config"),
         ("-c id", keys),
         ("alice", "/home/../etc/.ssh/authorized_keys"),

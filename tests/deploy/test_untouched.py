@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpu_node.lab.machine import as_root
-from tests.cli.running import BIN, REPOSITORY
+from tests.commands import BIN, REPOSITORY
 
 SECONDS = 180
 # A name that no library reads needs manual action. Start files of root are this machine's own.

@@ -14,7 +14,7 @@ from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from gpu_node.deploy.engine.scripts import Script, text
 from gpu_node.deploy.files.upload import Upload, sum_of_file
-from tests.deploy.running import SHELLS
+from tests.shells import SHELLS
 
 
 class Node:
@@ -58,7 +58,7 @@ def make(body: str, **given: str) -> Script:
     """A script that gets a file, with what stands before one."""
     words = {"sent": "", "sent_sum": "", "pushed": "", **given}
     head = "".join(f"{key}={shlex.quote(value)}\n" for key, value in words.items())
-    return Script(f"{head}{text('clear_away')}{text('take')}{body}")
+    return Script(f"{head}{text('sent')}{body}")
 
 
 def send(node: Node, file: Path, body: str) -> tuple[bool, list[str]]:

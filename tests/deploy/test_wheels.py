@@ -13,8 +13,9 @@ from pyinfra.api import StringCommand
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.lab.machine import as_root
 from tests import environments
-from tests.deploy.running import SHELLS, Ended, run_apart, until
 from tests.environments import CU11, CU12, Environment
+from tests.node_scripts import Ended, run_apart, until
+from tests.shells import SHELLS
 
 ORDERS = {"wrong one last": (CU12, CU11), "right one last": (CU11, CU12)}
 

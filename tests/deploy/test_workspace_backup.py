@@ -16,7 +16,8 @@ from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.workspace import rsync as copying
 from gpu_node.deploy.workspace.rsync import Removal
 from tests.deploy.copies import RUN, Wire, listed, sent
-from tests.deploy.running import SHELLS, Ended, environment, run, run_apart, tree
+from tests.node_scripts import Ended, environment, run, run_apart, tree
+from tests.shells import SHELLS
 
 
 def test_what_goes_is_kept(folders: tuple[Path, Path], wire: Path) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Collection
 from functools import cached_property
 from typing import Any
 
-from gpu_node.drift.engine.causes import with_roots
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.neighbours import Among
-from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.engine.registry import RULES
+from gpu_node.drift.engine.roots import with_roots
 from gpu_node.drift.engine.subject import Logins
 from gpu_node.drift.ssh.mesh import authorized_line, known_lines
 from gpu_node.facts.node import NodeState
@@ -142,7 +142,7 @@ class Cluster:
     @cached_property
     def states(self) -> dict[str, NodeState]:
         """The states of all nodes by name."""
-        healthy = states.found()
+        healthy = states.state()
         return {
             name: healthy.model_copy(update={"ssh": self._ssh(i)})
             for i, name in enumerate(self.names)
@@ -154,7 +154,7 @@ class Cluster:
         made: dict[Any, Any] = {}
         found = {}
         for name, state in self.states.items():
-            among = Among(name, self.peers, self.states, made=made)
+            among = Nodes(name, self.peers, self.states, made=made)
             found[name] = [each for rule in rules for each in rule.findings(state, wanted, among)]
         return with_roots(found)
 

@@ -67,12 +67,10 @@ ODD = (
 def answers() -> dict[str, tuple[str, ...]]:
     """Return the answers of every section that the cases have, an honest one at the head."""
     found: dict[str, list[str]] = {}
-    for path in sorted(CASES.glob("*/*.yml")):
-        case = case_files.load(path.read_text())
-        is_odd = "unreadable" in case or case.get("rc", 0) != 0
-        found.setdefault(path.parent.name, []).insert(
-            len(found.get(path.parent.name, ())) if is_odd else 0, case["output"].rstrip("\n")
-        )
+    for case in case_files.cases(CASES):
+        is_odd = "unreadable" in case.data or case.data.get("rc", 0) != 0
+        of_section = found.setdefault(case.subject, [])
+        of_section.insert(len(of_section) if is_odd else 0, case.data["output"].rstrip("\n"))
     for each in ASKED:
         if each.about:  # the cases are about others
             found.setdefault(each.name, []).insert(

@@ -1,53 +1,59 @@
-"""The cases of the rules: cases/RULE/CASE.yml is a node, and the complete list of its findings."""
+"""The cases of the rules, cases/RULE.yml: a node, and the complete list of its findings."""
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gpu_node.drift.engine.check import check, judge
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.guard import Judged
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.judgement import Judged
+from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.job.job import Given, Job, job_of
+from gpu_node.drift.job.launch import of_words
 from gpu_node.facts.ask.via import SSH
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import peers
 from gpu_node.inventories.schema import NodeWanted
 from tests import case_files
-from tests.drift import states
+from tests.case_files import Case
+from tests.drift import newcomer, states
 
 CASES = Path(__file__).parent / "cases"
-FILES = sorted(CASES.glob("*/*.yml"))
+ALL = case_files.cases(CASES)
+KEYS = {"found", "wanted", "mesh", "nodes", "others", "newcomer", "members", "job", "findings"}
 
 
-def load(path: Path) -> dict[str, Any]:
-    case: dict[str, Any] = case_files.load(path.read_text())
-    assert case.keys() <= {"found", "wanted", "among", "beside", "others", "findings"}
-    return case
-
-
-def beside(given: dict[str, Any] | None) -> Among:
-    """The node among others: `found` are those that answered, each a change of the healthy one."""
+def nodes_of(given: dict[str, Any] | None) -> Nodes:
+    """The nodes around a case's: `states` has changes of the healthy one."""
     case = given or {}
-    others: dict[str, Any] = case.get("found", {})
-    found = {name: states.found(states.named(change, name)) for name, change in others.items()}
-    return Among(
+    others: dict[str, Any] = case.get("states", {})
+    found = {name: states.state(states.named(change, name)) for name, change in others.items()}
+    return Nodes(
         case.get("name", ""),
-        peers(case.get("nodes", ())),
+        peers(case.get("peers", ())),
         found,
         bool(case.get("allow_deletions")),
         via=case.get("via", SSH),
     )
 
 
-def findings_of(path: Path) -> tuple[list[Finding], list[dict[str, Any]]]:
+def findings_of(named: Case) -> tuple[list[Finding], list[dict[str, Any]]]:
     """Return the findings of a case's node, and those that the case expects."""
-    case = load(path)
-    change, around = case.get("found"), beside(case.get("beside"))
-    if "among" in case:  # in the mesh of base.yml
-        change, around = states.meshed(change), states.among(case["among"])
+    case = named.data
+    if "newcomer" in case:  # the server of newcomer.yml
+        server = newcomer.server(case)
+        return check(server.state, server.wanted, server.nodes), case["findings"]
+    change, around = case.get("found"), nodes_of(case.get("nodes"))
+    if "mesh" in case:  # in the mesh of base.yml
+        change, around = states.meshed(change), states.nodes(case["mesh"])
     change = states.named(change, around.name)
-    found, wanted = states.found(change), states.wanted(case.get("wanted"))
+    found, wanted = states.state(change), states.wanted(case.get("wanted"))
+    if "job" in case:
+        around = replace(around, states={around.name: found, **around.states})
+        around = replace(around, task=job(case["job"], around))
     if "others" in case:
         findings = _judged_together(found, wanted, case["others"])
     else:
@@ -55,19 +61,28 @@ def findings_of(path: Path) -> tuple[list[Finding], list[dict[str, Any]]]:
     return findings, case["findings"]
 
 
+def job(case: dict[str, Any], around: Nodes) -> Job:
+    """Return the job of a line, that the node `from` starts (without it, the case's node)."""
+    folder, text = case.get("folder", "/data/job"), case.get("config")
+    given = Given(of_words(shlex.split(case["line"])), folder, text, "ds.json" if text else "")
+    launcher = case.get("from", around.name)
+    own = {name: each.job for name, each in around.states.items()}
+    return job_of(given, launcher, own, around.peers)
+
+
 def _judged_together(
-    found: NodeState, wanted: NodeWanted, others: dict[str, dict[str, Any]]
+    state: NodeState, wanted: NodeWanted, others: dict[str, dict[str, Any]]
 ) -> list[Finding]:
     """Return the findings of a node, called `n`, that is compared with others.
 
     Each of `others` is a change of the healthy node (`found`) and of the inventory (`wanted`).
     """
-    nodes = {"n": (found, wanted)}
+    nodes = {"n": (state, wanted)}
     for name, other in others.items():
-        nodes[name] = (states.found(other.get("found")), states.wanted(other.get("wanted")))
+        nodes[name] = (states.state(other.get("found")), states.wanted(other.get("wanted")))
     around = {name: each for name, (each, _) in nodes.items()}
     judged = {
-        name: Judged(each, expected, Among(name, (), around))
+        name: Judged(each, expected, Nodes(name, (), around))
         for name, (each, expected) in nodes.items()
     }
     return judge(judged).findings["n"]

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.report.seen import Seen
-from gpu_node.facts.node import NodeState, unread_areas
+from gpu_node.facts.node import NodeState, state_of
 from gpu_node.facts.probe.peers import peers
 from gpu_node.facts.workspace.state import tree
 from gpu_node.inventories.schema import NodeWanted
@@ -28,8 +28,8 @@ def merged(base: object, change: object) -> object:
     return {**base, **{key: merged(base.get(key), value) for key, value in change.items()}}
 
 
-def found(change: Overrides | None = None) -> NodeState:
-    """Return the healthy state with a change; environments are changes of the healthy one."""
+def state(change: Overrides | None = None) -> NodeState:
+    """Return the healthy state with a change; GPUs and environments are changes of healthy ones."""
     node = merged(BASE["found"], change or {})
     assert isinstance(node, dict)
     named = node["nccl"]["environments"] or {}
@@ -40,7 +40,18 @@ def found(change: Overrides | None = None) -> NodeState:
     own = changed["workspace"]
     trees = {path: listed(each) for path, each in (own["trees"] or {}).items()}
     changed["workspace"] = {**own, "trees": trees, "source": listed(own.get("source"))}
-    return NodeState.model_validate({**unread_areas(), **changed})
+    driver = changed["driver"]
+    changed["driver"] = {**driver, "smi": driver["smi"] and answered(driver["smi"])}
+    return state_of(changed)
+
+
+def answered(smi: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what nvidia-smi answers, with each GPU as a change of the healthy one."""
+    gpus = [
+        merged({**BASE["gpu"], "uuid": f"GPU-{number}"}, each)
+        for number, each in enumerate(smi["gpus"], 1)
+    ]
+    return {**smi, "gpus": gpus}
 
 
 def listed(given: Any) -> Any:
@@ -65,13 +76,13 @@ def named(change: Overrides | None, name: str) -> Overrides:
     return whole
 
 
-def among(change: Overrides | None = None) -> Among:
+def nodes(change: Overrides | None = None) -> Nodes:
     """Return the healthy node's peers with a change; one whose state is null was not asked."""
-    around = merged(BASE["among"], change or {})
+    around = merged(BASE["nodes"], change or {})
     assert isinstance(around, dict)
-    known = {name: each for name, each in around["found"].items() if each is not None}
-    states = {name: found(named(meshed(each), name)) for name, each in known.items()}
-    return Among(around["name"], peers(around["nodes"]), states)
+    known = {name: each for name, each in around["states"].items() if each is not None}
+    states = {name: state(named(meshed(each), name)) for name, each in known.items()}
+    return Nodes(around["name"], peers(around["peers"]), states)
 
 
 def wanted(change: Overrides | None = None) -> NodeWanted:
@@ -81,4 +92,4 @@ def wanted(change: Overrides | None = None) -> NodeWanted:
 
 def seen(change: Overrides | None = None, **data: object) -> Seen:
     """Return a node that answered."""
-    return Seen(wanted(data), found(change))
+    return Seen(wanted(data), state(change))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpu_node.drift.engine.differences import UNREADABLE
 from gpu_node.drift.engine.fact import Fact, marks_of
-from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.toolchain.packages import PACKAGE

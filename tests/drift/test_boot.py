@@ -12,8 +12,8 @@ from gpu_node.facts.driver.kernels import Boot
 from tests import case_files
 from tests.drift import states
 
-CASES = Path(__file__).parents[1] / "facts" / "cases" / "driver.next"
-MENU = case_files.load((CASES / "ubuntu.yml").read_text())["expect"]["boot"]
+CASES = Path(__file__).parents[1] / "facts" / "cases"
+MENU = case_files.find(CASES, "driver.next", "ubuntu").data["expect"]["boot"]
 NEW, OLD = "5.15.0-122-generic", "5.15.0-119-generic"
 BLS = "0f3c5b1d7e9a4c6f8b2d0e1a3c5b7d9f-" + OLD
 
@@ -27,7 +27,7 @@ def boots(**change: Any) -> tuple[str | None, str]:
         "kernels": {"running": OLD, "installed": kernels},
         "boot": {**MENU, "default": "0", "setting": "0", **change},
     }
-    return next_boot(states.found({"driver": driver}).driver)
+    return next_boot(states.state({"driver": driver}).driver)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_which_kernel_boots_next(change: dict[str, Any], kernel: str | None, sou
 
 def test_settings_that_could_not_be_read() -> None:
     """Which kernel boots next is unknown, and nothing is assumed."""
-    assert next_boot(states.found({"driver": {"boot": None}}).driver).kernel is None
+    assert next_boot(states.state({"driver": {"boot": None}}).driver).kernel is None
 
 
 def test_the_order_is_that_of_sort() -> None:

@@ -26,15 +26,15 @@ SMALL: dict[str, Any] = {"shm": {"usage": {"size": 67108864}, "mode": {"mode": "
 )
 def test_a_rule_or_an_area_is_turned_off(checks: dict[str, bool], left: set[str]) -> None:
     """The word for a rule has precedence over the one for its area."""
-    findings = check(states.found(SMALL), states.wanted({"checks": checks}))
+    findings = check(states.state(SMALL), states.wanted({"checks": checks}))
     assert {each.rule for each in findings} == left
 
 
 def test_an_area_that_is_turned_off_need_not_be_readable() -> None:
     """Unknown is an error where it is judged."""
     lost = {"unreadable": [{"area": "shm", "section": "shm.size", "reason": "lost"}]}
-    assert check(states.found(lost), states.wanted({"checks": {"shm": False}})) == []
-    assert [each.rule for each in check(states.found(lost), states.wanted())] == ["shm.unreadable"]
+    assert check(states.state(lost), states.wanted({"checks": {"shm": False}})) == []
+    assert [each.rule for each in check(states.state(lost), states.wanted())] == ["shm.unreadable"]
 
 
 OLD_GCC = {"toolchain": {"versions": {"gcc": {"path": "/usr/bin/gcc", "version": "8.5.0"}}}}

@@ -10,7 +10,7 @@ from gpu_node.drift.engine.check import check
 from gpu_node.drift.engine.differences import Compared, Difference, differences, drifting, unlikes
 from gpu_node.drift.engine.fact import Fact
 from gpu_node.drift.engine.shown_facts import FACTS
-from gpu_node.facts.node import NodeState, unread_areas
+from gpu_node.facts.node import NodeState, state_of
 from gpu_node.inventories.fields.kinds import IFNAME
 from gpu_node.inventories.schema import NodeWanted
 from tests.drift import states
@@ -20,12 +20,8 @@ MODELS = {"a100-01": "A100", "a100-02": "A100", "v100-01": "V100"}
 NOTHING: dict[str, Any] = dict.fromkeys(states.BASE["wanted"]) | {"address": "192.0.2.10"}
 SMALL = {"shm": {"usage": {"size": 67108864}}}
 OTHER_OS = {"toolchain": {"os": "Debian GNU/Linux 12 (bookworm)", "kernel": "6.1.0-18-amd64"}}
-GPU = {"name": "Tesla V100-PCIE-32GB", "uuid": "GPU-3", "memory": 32768, "persistence": True}
-V100 = {
-    "driver": {
-        "smi": {"gpus": [{**GPU, "ecc": True, "driver": "535.154.05", "capability": "7.0"}] * 2}
-    }
-}
+GPU = {"name": "Tesla V100-PCIE-32GB", "memory": 32768, "capability": "7.0"}
+V100 = {"driver": {"smi": {"gpus": [GPU] * 2}}}
 UNREAD = {"shm": {"usage": None}}
 
 
@@ -53,7 +49,7 @@ def _of_model(model: str | None) -> NodeWanted:
 
 def compare(**changes: dict[str, Any]) -> dict[str, tuple[str, bool]]:
     """Return fact -> (class, drift) for nodes given as a100_01={...}."""
-    nodes = {name.replace("_", "-"): states.found(change) for name, change in changes.items()}
+    nodes = {name.replace("_", "-"): states.state(change) for name, change in changes.items()}
     found, _ = found_between(nodes)
     return {each.fact: (each.comparison, each.drift) for each in found}
 
@@ -106,7 +102,7 @@ def test_unknown_equals_nothing() -> None:
 def test_unknown_does_not_equal_unknown() -> None:
     """Two nodes that both say nothing are not alike."""
     assert compare(a100_01=UNREAD, a100_02=UNREAD) == {"shm.size": ("per-model", True)}
-    nodes = {"a100-01": states.found(UNREAD), "a100-02": states.found(UNREAD)}
+    nodes = {"a100-01": states.state(UNREAD), "a100-02": states.state(UNREAD)}
     (found,), unlike = found_between(nodes)
     assert found.values == {"a100-01": "unreadable", "a100-02": "unreadable"}
     assert unlike == {"shm.size": {"a100-01", "a100-02"}}
@@ -123,7 +119,7 @@ def test_an_a100_and_a_v100_that_are_each_right() -> None:
         "limits": {"nr_open": 1073741816},
         **OTHER_OS,
     }
-    a100, v100 = states.found(larger), states.found(V100)
+    a100, v100 = states.state(larger), states.state(V100)
     wanted = {
         "a100-01": states.wanted({"shm_size": "16G"}),
         "v100-01": states.wanted({"gpu_model": "V100"}),
@@ -167,9 +163,9 @@ RIGHT: dict[str, dict[str, Any]] = {
 def test_nodes_that_are_each_right_and_that_no_deploy_would_change(name: str) -> None:
     """More than wanted is right, so it is no drift that only one node has more."""
     change = RIGHT[name]
-    assert check(states.found(change), states.wanted()) == []
+    assert check(states.state(change), states.wanted()) == []
     wanted = dict.fromkeys(("a100-01", "v100-01"), states.wanted())
-    nodes = {"a100-01": states.found(), "v100-01": states.found(change)}
+    nodes = {"a100-01": states.state(), "v100-01": states.state(change)}
     found, _ = found_between(nodes, MODELS, wanted)
     assert found and not any(each.drift for each in found)
     # Where the inventory does not name the value, the same nodes differ.
@@ -180,7 +176,7 @@ def test_nodes_that_are_each_right_and_that_no_deploy_would_change(name: str) ->
 def test_a_wanted_value_that_is_found_settles_no_unreadable_value() -> None:
     """A value that could not be read is drift even where no rule found fault with it."""
     wanted = dict.fromkeys(("a100-01", "a100-02"), states.wanted())
-    nodes = {"a100-01": states.found(), "a100-02": states.found(UNREAD)}
+    nodes = {"a100-01": states.state(), "a100-02": states.state(UNREAD)}
     _, unlike = found_between(nodes, MODELS, wanted)
     assert unlike == {"shm.size": {"a100-02"}}
 
@@ -217,7 +213,7 @@ def test_a_wanted_value_that_is_found_settles_no_unreadable_value() -> None:
 def test_on_which_nodes_the_finding_is(sizes: dict[str, int | None], unlike: set[str]) -> None:
     """On those outside the majority, on all where there is none, on each that is unreadable."""
     usages = {name: None if size is None else {"size": size << 30} for name, size in sizes.items()}
-    nodes = {name: states.found({"shm": {"usage": usage}}) for name, usage in usages.items()}
+    nodes = {name: states.state({"shm": {"usage": usage}}) for name, usage in usages.items()}
     models = {name: name.split("-")[0].upper() for name in nodes}
     (found,), apart = found_between(nodes, models)
     assert (found.drift, apart.get("shm.size", set())) == (bool(unlike), unlike)
@@ -226,9 +222,9 @@ def test_on_which_nodes_the_finding_is(sizes: dict[str, int | None], unlike: set
 def test_what_is_right_on_the_nodes_that_could_be_read_is_no_difference() -> None:
     """Two sizes that are each as wanted do not differ for a third that cannot be read."""
     nodes = {
-        "a100-01": states.found(),
-        "a100-02": states.found({"shm": {"usage": {"size": 17179869184}}}),
-        "a100-03": states.found(UNREAD),
+        "a100-01": states.state(),
+        "a100-02": states.state({"shm": {"usage": {"size": 17179869184}}}),
+        "a100-03": states.state(UNREAD),
     }
     _, unlike = found_between(nodes, {}, dict.fromkeys(nodes, states.wanted()))
     assert unlike == {"shm.size": {"a100-03"}}
@@ -240,7 +236,7 @@ def test_a_value_that_only_one_node_wants_settles_nothing() -> None:
         "shm": {"usage": {"size": 17179869184}},
         "limits": {"session": {"nofile": {"hard": 524288}}},
     }
-    nodes = {"a100-01": states.found(), "a100-02": states.found(higher)}
+    nodes = {"a100-01": states.state(), "a100-02": states.state(higher)}
     wanted = {"a100-01": states.wanted(), "a100-02": states.wanted({"shm_size": None})}
     _, unlike = found_between(nodes, MODELS, wanted)
     assert unlike == {"shm.size": {"a100-01", "a100-02"}}
@@ -376,19 +372,17 @@ def _value(name: str, node: NodeState) -> str | None:
 
 def test_each_fact_has_a_value() -> None:
     """What the table shows of a healthy node."""
-    assert {fact.name: fact.value(states.found(WHOLE)) for fact in FACTS} == VALUES
+    assert {fact.name: fact.value(states.state(WHOLE)) for fact in FACTS} == VALUES
 
 
 @pytest.mark.parametrize(("name", "change", "text"), SPECIAL)
 def test_what_is_shown_of_an_odd_node(name: str, change: dict[str, Any], text: str | None) -> None:
     """None, and only None, stands for what could not be read."""
-    assert _value(name, states.found(change)) == text
+    assert _value(name, states.state(change)) == text
 
 
-BLANK = NodeState.model_validate(
-    unread_areas()
-    | {"nccl": {**dict.fromkeys(states.BASE["found"]["nccl"]), "environments": {DIS: None}}}
-    | {"workspace": {"rsync": None, "directories": None, "trees": {"/data/ws": None}}}
+BLANK = state_of(
+    {"nccl": {"environments": {DIS: None}}, "workspace": {"trees": {"/data/ws": None}}}
 )
 
 
@@ -400,7 +394,7 @@ ASKED = [fact for fact in FACTS if fact.is_asked(BLANK)]
 @pytest.mark.parametrize("fact", ASKED, ids=lambda fact: fact.name)
 def test_any_fact_may_be_unreadable_on_one_node(fact: Fact, models: dict[str, str]) -> None:
     """It is listed with the other nodes' values, and is drift where those nodes must agree."""
-    nodes = {"a100-01": states.found(WHOLE), "a100-02": BLANK, "v100-01": states.found(WHOLE)}
+    nodes = {"a100-01": states.state(WHOLE), "a100-02": BLANK, "v100-01": states.state(WHOLE)}
     found, unlike = found_between(nodes, models)
     difference = {each.fact: each for each in found}[fact.name]
     known = VALUES[fact.name]
@@ -424,14 +418,14 @@ def test_nodes_of_which_nothing_is_known() -> None:
 
 def test_a_node_that_is_not_asked_is_not_compared() -> None:
     """Without an environment in the inventory there is no torch to differ."""
-    nodes = {"a100-01": states.found(WHOLE), "a100-02": states.found()}
+    nodes = {"a100-01": states.state(WHOLE), "a100-02": states.state()}
     assert found_between(nodes) == ([], {})
 
 
 def test_nodes_that_load_different_nccls() -> None:
     """One version on all nodes of a job, whatever each one's own torch says."""
     other = {"torch": {"nccl": "2.20.5"}, "loaded": {"version": 22005}}
-    nodes = {"a100-01": states.found(WHOLE), "a100-02": states.found(_in(other))}
+    nodes = {"a100-01": states.state(WHOLE), "a100-02": states.state(_in(other))}
     found, unlike = found_between(nodes)
     assert [each.fact for each in found] == ["nccl.loaded"]
     assert unlike == {"nccl.loaded": {"a100-01", "a100-02"}}
@@ -440,7 +434,7 @@ def test_nodes_that_load_different_nccls() -> None:
 def test_one_finding_about_torch_and_the_nccl_that_it_brings() -> None:
     """Another torch loads another NCCL: both are drift, and the finding is about torch."""
     other = {"torch": {"version": "2.3.0", "nccl": "2.20.5"}, "loaded": {"version": 22005}}
-    nodes = {"a100-01": states.found(WHOLE), "a100-02": states.found(_in(other))}
+    nodes = {"a100-01": states.state(WHOLE), "a100-02": states.state(_in(other))}
     found = unlikes({name: Compared(node, states.wanted(NOTHING)) for name, node in nodes.items()})
     assert {each.fact for several in found.values() for each in several} == {"nccl.torch"}
     drift = {each.fact: each.drift for each in differences(nodes, drifting(found))}
@@ -449,6 +443,6 @@ def test_one_finding_about_torch_and_the_nccl_that_it_brings() -> None:
 
 def test_an_empty_value_was_read() -> None:
     """Only None stands for what could not be read."""
-    nodes = {"a100-01": states.found(), "a100-02": states.found({"toolchain": {"os": ""}})}
+    nodes = {"a100-01": states.state(), "a100-02": states.state({"toolchain": {"os": ""}})}
     (difference,) = differences(nodes, ())
     assert difference.values["a100-02"] == ""

@@ -38,7 +38,7 @@ def test_the_cuda_check_with_and_without_a_mismatch(
 
     stub = Rule(CUDA, "error", mismatch, whole=True, always=True)
     monkeypatch.setitem(RULES, CUDA, stub)
-    node = states.found(found_with("DS_SKIP_CUDA_CHECK"))
+    node = states.state(found_with("DS_SKIP_CUDA_CHECK"))
     (finding,) = cover_ups(check(node, states.wanted()))
     assert finding.severity == ("warning" if is_mismatch else "info")
     if is_mismatch:
@@ -54,7 +54,7 @@ def test_one_thread_with_and_without_offload(name: str, offload: str | None) -> 
     """Only with CPU offload does a thread count of one slow down CPU Adam."""
     jobs = SimpleNamespace(offload=offload)
     wanted = states.wanted({"env": None}).model_copy(update={"jobs": jobs})
-    (finding,) = cover_ups(check(states.found(found_with(name)), wanted))
+    (finding,) = cover_ups(check(states.state(found_with(name)), wanted))
     assert finding.severity == ("warning" if offload else "info")
     assert ("jobs: {offload: cpu}), and this variable holds CPU Adam" in finding.cause) == bool(
         offload

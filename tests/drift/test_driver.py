@@ -43,13 +43,13 @@ def test_an_id_is_read_in_either_case() -> None:
 def test_which_names_of_gpus_win() -> None:
     """nvidia-smi's, else the driver's /proc, else the bus's, else the inventory's."""
     proc_gpus = {"gpus": ["NVIDIA A40", "NVIDIA A40"]}
-    smi = states.found({"nccl": proc_gpus})
+    smi = states.state({"nccl": proc_gpus})
     assert driver.models(smi, states.wanted()) == ("NVIDIA A100-PCIE-40GB",)
-    proc = states.found({"driver": {**SILENT, **BUS}, "nccl": proc_gpus})
+    proc = states.state({"driver": {**SILENT, **BUS}, "nccl": proc_gpus})
     assert driver.models(proc, states.wanted()) == ("NVIDIA A40",)
-    bus = states.found({"driver": {**SILENT, **BUS}, "nccl": {"gpus": []}})
+    bus = states.state({"driver": {**SILENT, **BUS}, "nccl": {"gpus": []}})
     assert driver.models(bus, states.wanted()) == ("Tesla V100-PCIE-32GB",)
-    none = states.found({"driver": SILENT, "nccl": {"gpus": None}})
+    none = states.state({"driver": SILENT, "nccl": {"gpus": None}})
     assert driver.models(none, states.wanted()) == ("A100",)
     assert driver.models(none, states.wanted({"gpu_model": None, "gpu_count": None})) == ()
 
@@ -70,7 +70,7 @@ def test_the_version_that_every_kernel_needs(
     change: dict[str, object], version: str | None
 ) -> None:
     """The library decides; else what can be built; else what is loaded; if it is wanted at all."""
-    found, wanted = states.found({"driver": change}), states.wanted({"driver_version": "535"})
+    found, wanted = states.state({"driver": change}), states.wanted({"driver_version": "535"})
     assert wanted.driver
     assert driver.target(found.driver, wanted.driver) == version
 
@@ -78,9 +78,9 @@ def test_the_version_that_every_kernel_needs(
 def test_a_boot_that_a_line_keeps_the_module_from() -> None:
     """No reboot is begun that would lose the GPUs."""
     version = "535.154.05"
-    assert driver.survives_boot(states.found().driver, version)
+    assert driver.survives_boot(states.state().driver, version)
     bar = {"place": "/proc/cmdline", "text": "modprobe.blacklist=nvidia"}
-    found = states.found({"driver": {"loaded": {"bars": [bar]}}})
+    found = states.state({"driver": {"loaded": {"bars": [bar]}}})
     assert not driver.survives_boot(found.driver, version)
-    image = states.found({"driver": {"stale_images": {"3.10.0-1160.el7.x86_64": True}}})
+    image = states.state({"driver": {"stale_images": {"3.10.0-1160.el7.x86_64": True}}})
     assert not driver.survives_boot(image.driver, version)

@@ -18,12 +18,13 @@ from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.signs import WRONG
 from tests.drift import states
 from tests.drift.reports import FRESH, GONE, KINDS, THREE, drawn, report
+from tests.drift.rule_cases import ALL, findings_of
 
 SNAPSHOT = Path(__file__).with_name("full-80.txt")
 
 # What every node has, whatever the inventory names.
 # The facts of a node without Python environments and without a mesh.
-ALWAYS = [fact for fact in FACTS if fact.is_asked(states.found())]
+ALWAYS = [fact for fact in FACTS if fact.is_asked(states.state())]
 
 
 def _many() -> dict[str, Seen]:
@@ -318,3 +319,11 @@ def test_two_nodes_are_one_block(width: int) -> None:
     text = drawn({"a100-01": states.seen(debian), "v100-01": states.seen(debian)}, width)
     assert text.splitlines()[0].split() == ["a100-01", "v100-01"]
     assert text.count("toolchain.os") == 1
+
+
+def test_manually_is_said_once() -> None:
+    """The report writes it before each fix that the deploy does not make."""
+    for case in ALL:
+        for each in findings_of(case)[0]:
+            first = " ".join(each.fix.split()[:3])
+            assert each.fixable or "manually" not in first, (case, each.fix)

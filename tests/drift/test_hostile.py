@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from gpu_node.drift.engine.registry import RULES
+from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.report.json import render
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.seen import Seen
@@ -40,7 +43,7 @@ GONE = Seen(WANTED, error="no answer to the probe within 90 s", nodes=PEERS)
 
 
 def healthy() -> dict[str, Seen]:
-    found = {"a100-01": states.found(states.MESH), **states.among().found}
+    found = {"a100-01": states.state(states.MESH), **states.nodes().states}
     return {name: Seen(WANTED, each, nodes=PEERS) for name, each in found.items()}
 
 
@@ -70,11 +73,25 @@ def others(report: Report) -> dict[str, HostReport]:
     }
 
 
+def broken(host: HostReport, unread: Iterable[str]) -> list[str]:
+    """The rules and facts that an answer breaks: bounds and types are checked when it is read.
+
+    `unread` are the sections that were refused then: some have the name of a fact.
+    """
+    names = {*RULES, *(fact.name for fact in FACTS)} - {*unread}
+    return [
+        f"{each.subject}: {each.found}"
+        for each in host.findings
+        if each.subject in names and each.found.startswith("not understood: ")
+    ]
+
+
 def judge(change: dict[str, str]) -> Report:
     """Read, judge and write what a node with such an answer brings; the others stay as they are."""
-    seen = Seen(WANTED, hostile.found(change), nodes=PEERS)
-    report = beside(seen)
+    found = hostile.found(change)
+    report = beside(Seen(WANTED, found, nodes=PEERS))
     assert others(report) == others(without())
+    assert broken(report.hosts[NAME], (each.section for each in found.unreadable)) == []
     assert json.loads(render(report))["hosts"].keys() == report.hosts.keys()
     assert render(report).encode()
     return report

@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from gpu_node.cli import onboarding, verifying
+from gpu_node.cli.console import show
+from gpu_node.deploy.console import UserConsole
 from gpu_node.drift.report import json as as_json
 from gpu_node.drift.report import table
 from gpu_node.drift.report.model import Report
 from gpu_node.inventories.escape import visible
-from gpu_node.onboarding.console import UserConsole
+from gpu_node.onboarding import run
 from gpu_node.verify.outcome import Outcome, Row
+from gpu_node.verify.table import render
 from tests.drift import reports
 
 HOSTILE = "[red]x[/red][/]:warning:\x1b]0;owned\x07\x9b2J\u202e\u200b\r\n\udcff"
@@ -74,7 +76,7 @@ def test_json() -> None:
 def test_a_verification(capsys: pytest.CaptureFixture[str]) -> None:
     """Its rows, problems and notes are what ranks wrote."""
     row = Row("v100-01", ranks=HOSTILE, device=HOSTILE, network=HOSTILE, torch=HOSTILE)
-    verifying.write(Outcome(False, (row,), problems=(HOSTILE,), notes=(HOSTILE,)))
+    show(render(Outcome(False, (row,), problems=(HOSTILE,), notes=(HOSTILE,))))
     folded = capsys.readouterr().out
     assert all(visible(line) == line for line in folded.split("\n"))
     assert "[red]x[/red][/]" in folded
@@ -86,7 +88,7 @@ def test_an_onboarding(capsys: pytest.CaptureFixture[str]) -> None:
     console.say(HOSTILE)
     console.stage("report", HOSTILE)
     console.show(HOSTILE)
-    console.show(onboarding._table({"v100-02": [HOSTILE], "v100-03": []}, {"v100-03": HOSTILE}))
+    console.show(run._table({"v100-02": [HOSTILE], "v100-03": []}, {"v100-03": HOSTILE}))
     console.print(f"+ {HOSTILE}\n")
     done = capsys.readouterr()
     for text in (done.out, done.err):

@@ -21,7 +21,7 @@ BARE = {
 
 def repairs(*names: str) -> set[str]:
     """The rules whose findings the deploy repairs once these packages are there."""
-    found = with_driver(states.found(BARE), names, "535.154.05")
+    found = with_driver(states.state(BARE), names, "535.154.05")
     return {each.rule for each in check(found, states.wanted()) if each.fixable}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from docs.schema import schema
 from gpu_node.drift.report import json
 from gpu_node.drift.report.seen import Seen
 from tests.drift import states
@@ -17,7 +18,7 @@ from tests.drift.test_without_root import ALICE, CLOSED
 
 HEAD = "Slurm jobs read these facts"
 CHANGE: Any = states.merged(ALICE, CLOSED)
-NODE = Seen(states.wanted(), states.found(CHANGE))
+NODE = Seen(states.wanted(), states.state(CHANGE))
 JOBS = {"a100-01": replace(NODE, slurm_job=4711), "v100-01": replace(NODE, slurm_job=4712)}
 
 
@@ -35,7 +36,7 @@ def test_the_mark_in_json() -> None:
     """The number of the job that read a node; null where a login did, or nothing was read."""
     gone = Seen(states.wanted(), error="Slurm has it as down", reached=False)
     found = stdlib_json.loads(json.render(report({**JOBS, "x": NODE, "y": gone})))
-    jsonschema.validate(found, json.schema())
+    jsonschema.validate(found, schema())
     jobs = {name: host["slurm_job"] for name, host in found["hosts"].items()}
     assert jobs == {"a100-01": 4711, "v100-01": 4712, "x": None, "y": None}
 
@@ -43,7 +44,7 @@ def test_the_mark_in_json() -> None:
 def test_what_only_root_can_read() -> None:
     """It is unreadable; the next step is a login, not a key of the inventory for jobs."""
     text = " ".join(concise(JOBS, 300).split())
-    assert "needs-root 2 facts are readable by root only: driver.next, limits.pending" in text
+    assert "needs-root 2 facts are readable by root only: driver.next, limits.files" in text
     assert "as root: report without --via slurm, as root or with `ssh: {sudo: true}`" in text
     found = report(JOBS)
     assert found.hosts["a100-01"].status == "unreadable"

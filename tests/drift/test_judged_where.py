@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gpu_node.drift.engine.check import judge
-from gpu_node.drift.engine.guard import Judged
-from gpu_node.drift.engine.neighbours import Among
-from gpu_node.drift.engine.rules import RULES, Rule
+from gpu_node.drift.engine.judgement import Judged
+from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.engine.registry import RULES, Rule
 from gpu_node.drift.report.seen import Seen
 from gpu_node.inventories.keys import flat_key, keys_of
 from gpu_node.inventories.schema import NodeWanted
-from tests import case_files
-from tests.drift import states
+from tests.case_files import Case
+from tests.drift import newcomer, states
 from tests.drift.reports import report
-from tests.drift.rule_cases import CASES, beside
+from tests.drift.rule_cases import ALL, nodes_of
 
 KEYS = {flat_key(each.path): each for each in keys_of(NodeWanted)}
 SOMEWHERE = [rule for rule in RULES.values() if "`" in rule.judged.partition(";")[0]]
 SEVERAL = "several nodes"
+NEWCOMERS = [rule for rule in RULES.values() if rule.newcomers]
+OF_NODES = [rule for rule in RULES.values() if not rule.newcomers and not rule.command]
 
 
 def dotted(flat: str) -> str:
@@ -59,9 +61,9 @@ def complete(keys: Iterable[str]) -> set[str]:
     } | {"address"}
 
 
-def fires(rule: Rule, path: Path, kept: Collection[str]) -> bool:
+def fires(rule: Rule, named: Case, kept: Collection[str]) -> bool:
     """Whether a case has a finding of a rule where the inventory has only some values."""
-    case = case_files.load(path.read_text())
+    case = named.data
 
     def wanted(change: dict[str, Any] | None) -> NodeWanted:
         whole = {**states.BASE["wanted"], **(change or {})}
@@ -69,43 +71,41 @@ def fires(rule: Rule, path: Path, kept: Collection[str]) -> bool:
             {flat: value for flat, value in whole.items() if value is not None and flat in kept}
         )
 
-    change, around = case.get("found"), beside(case.get("beside"))
-    if "among" in case:
-        change, around = states.meshed(change), states.among(case["among"])
+    change, around = case.get("found"), nodes_of(case.get("nodes"))
+    if "mesh" in case:
+        change, around = states.meshed(change), states.nodes(case["mesh"])
     name = around.name
-    nodes = {name: (states.found(states.named(change, name)), wanted(case.get("wanted")))}
+    nodes = {name: (states.state(states.named(change, name)), wanted(case.get("wanted")))}
     for other, each in case.get("others", {}).items():
-        nodes[other] = (states.found(each.get("found")), wanted(each.get("wanted")))
+        nodes[other] = (states.state(each.get("found")), wanted(each.get("wanted")))
     together = {other: found for other, (found, _) in nodes.items()}
     judged = {
-        each: Judged(found, expected, around if len(nodes) == 1 else Among(each, (), together))
+        each: Judged(found, expected, around if len(nodes) == 1 else Nodes(each, (), together))
         for each, (found, expected) in nodes.items()
     }
     return rule.id in {each.rule for each in judge(judged).findings[name]}
 
 
-def cases(rule: Rule) -> Iterator[Path]:
+def cases(rule: Rule) -> Iterator[Case]:
     """Those with a finding of a rule."""
-    for path in sorted((CASES / rule.id).glob("*.yml")):
-        if rule.id in path.read_text():
-            findings = case_files.load(path.read_text())["findings"]
-            if rule.id in {each["rule"] for each in findings}:
-                yield path
+    for case in ALL:
+        if case.subject == rule.id and rule.id in {each["rule"] for each in case.data["findings"]}:
+            yield case
 
 
 @pytest.mark.parametrize("rule", SOMEWHERE, ids=lambda rule: rule.id)
 def test_a_rule_is_judged_where_it_says(rule: Rule) -> None:
     """Each group of keys alone is enough for a finding of a case; without all of them is none."""
-    paths = list(cases(rule))
+    own = list(cases(rule))
     for keys in groups(rule):
         enough = complete(keys)
         kept = [flat for flat in KEYS if flat in enough or is_of(flat, keys)]
-        assert any(fires(rule, path, kept) for path in paths), f"{rule.id} needs more than {keys}"
-    for path in paths:
+        assert any(fires(rule, case, kept) for case in own), f"{rule.id} needs more than {keys}"
+    for case in own:
         for names in spoiled(groups(rule)):
             gone = {*names, *wholes(names)}
             kept = [flat for flat in KEYS if not is_of(flat, gone)]
-            assert not fires(rule, path, kept), f"{rule.id} needs none of {names}: {path.stem}"
+            assert not fires(rule, case, kept), f"{rule.id} needs none of {names}: {case}"
 
 
 def spoiled(found: list[list[str]]) -> list[set[str]]:
@@ -122,23 +122,34 @@ def wholes(names: set[str]) -> set[str]:
     return {each.partition(".")[0] for each in needed}
 
 
-def fires_alone(rule: Rule, path: Path) -> bool:
+def fires_alone(rule: Rule, named: Case) -> bool:
     """Whether a case has a finding of a rule where its node is the only one of the inventory."""
-    case = case_files.load(path.read_text())
-    change, around = case.get("found"), beside(case.get("beside"))
-    if "among" in case:
-        change, around = states.meshed(change), states.among(case["among"])
-    found = states.found(states.named(change, around.name))
-    own = tuple(each for each in around.nodes if each.name == around.name)
-    alone = Among(around.name, own, {around.name: found})
+    case = named.data
+    change, around = case.get("found"), nodes_of(case.get("nodes"))
+    if "mesh" in case:
+        change, around = states.meshed(change), states.nodes(case["mesh"])
+    found = states.state(states.named(change, around.name))
+    own = tuple(each for each in around.peers if each.name == around.name)
+    alone = Nodes(around.name, own, {around.name: found})
     judged = judge({around.name: Judged(found, states.wanted(case.get("wanted")), alone)})
     return rule.id in {each.rule for each in judged.findings[around.name]}
 
 
-@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+@pytest.mark.parametrize("rule", NEWCOMERS, ids=lambda rule: rule.id)
+def test_a_rule_about_newcomers_is_judged_of_no_node(rule: Rule) -> None:
+    """What it finds on a server that is to become a node, it does not find on a node."""
+    servers = [newcomer.server(case.data) for case in cases(rule)]
+    assert servers
+    for server in servers:
+        of_node = replace(server.nodes, newcomer=None, made={})
+        assert [*rule.findings(server.state, server.wanted, server.nodes)]
+        assert not [*rule.findings(server.state, server.wanted, of_node)]
+
+
+@pytest.mark.parametrize("rule", OF_NODES, ids=lambda rule: rule.id)
 def test_a_rule_says_that_it_needs_several_nodes(rule: Rule) -> None:
     """A user with one node reads what holds for that node."""
-    alone = [path.stem for path in cases(rule) if fires_alone(rule, path)]
+    alone = [case.name for case in cases(rule) if fires_alone(rule, case)]
     assert bool(alone) == (SEVERAL not in rule.judged), alone
 
 
@@ -157,7 +168,7 @@ def test_gpus_that_are_missing_are_found_without_a_driver_in_the_inventory() -> 
     """`gpu: {model: A100, count: 8}` alone, on a machine without GPUs."""
     nothing = {key: None for key in states.BASE["wanted"] if key != "address"}
     wanted = states.wanted({**nothing, "gpu_model": "A100", "gpu_count": 8})
-    findings = report({"n": Seen(wanted, states.found(NO_GPU))}).hosts["n"].findings
+    findings = report({"n": Seen(wanted, states.state(NO_GPU))}).hosts["n"].findings
     (finding,) = [each for each in findings if each.rule == "driver.gpu-differs"]
     assert (finding.subject, finding.found, finding.wanted) == ("count", "0", "8")
     assert finding.severity == "error"

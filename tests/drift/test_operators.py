@@ -29,7 +29,7 @@ CPU_ADAM = {**ADAM, "name": "adam/cpu_adam_op.so", "architectures": []}
 )
 def test_what_a_copy_brings(gpus: list[str], here: tuple[str, ...], expected: str) -> None:
     environment = {"deepspeed": {"operators": [ADAM, CPU_ADAM]}}
-    node = states.found({"nccl": {"environments": {"/opt/dis": environment}}})
+    node = states.state({"nccl": {"environments": {"/opt/dis": environment}}})
     theirs = node.nccl.environments["/opt/dis"]
     assert theirs is not None
     assert copied(theirs, gpus, here, ("avx2", "avx512f")) == expected
@@ -41,10 +41,10 @@ def test_the_command_that_a_copy_asks_for() -> None:
         "deepspeed": {"operators": [ADAM]},
         "packages": {"deepspeed": "0.14.0"},
     }
-    source = states.found({"nccl": {"environments": {"/opt/dis": environment}}})
+    source = states.state({"nccl": {"environments": {"/opt/dis": environment}}})
     theirs = source.nccl.environments["/opt/dis"]
     assert theirs is not None
-    around = (states.found(), source, ["Tesla V100-PCIE-32GB"], states.among())
+    around = (states.state(), source, ["Tesla V100-PCIE-32GB"], states.nodes())
     words = brought("/opt/dis", theirs, *around)
     assert "fused_adam for sm_80; they do not run here until this node compiles them" in words
     assert words.endswith(

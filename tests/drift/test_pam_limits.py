@@ -33,7 +33,7 @@ def line(domain: str, value: int, kind: str = "-", path: str = CONF, item: str =
 def of(user: User, spares_root: bool = True) -> LimitsState:
     """Return what was found of a user, on Debian or elsewhere."""
     change = {"user": user.model_dump(), "pam": {"spares_root": spares_root}}
-    return states.found({"limits": change}).limits
+    return states.state({"limits": change}).limits
 
 
 def decided(lines: list[Line], user: User, kind: str = "soft", **node: bool) -> int | None:
@@ -99,8 +99,8 @@ def test_a_dash_that_loses_the_soft_limit_sets_no_hard_one() -> None:
 @pytest.mark.parametrize("unread", ["files", "user", "nr_open"])
 def test_nothing_is_written_from_half_a_picture(unread: str) -> None:
     """Each part of it is needed: without one, lines of ours would be lost."""
-    assert is_known(states.found().limits)
-    assert not is_known(states.found({"limits": {unread: None}}).limits)
+    assert is_known(states.state().limits)
+    assert not is_known(states.state({"limits": {unread: None}}).limits)
 
 
 @pytest.mark.parametrize("name", WINNERS)
@@ -125,7 +125,7 @@ def test_our_file_says_no_more_than_what_is_lacking(
 ) -> None:
     """A limit that is as high as wanted, or higher, is never written and so never lowered."""
     session = {"nofile": {"soft": soft, "hard": hard}}
-    node = states.found({"limits": {"session": session, "files": []}})
+    node = states.state({"limits": {"session": session, "files": []}})
     lines = own_lines(node.limits, LimitsWanted(nofile=nofile))
     low = [kind for kind, value in (("soft", soft), ("hard", hard)) if _below(value, nofile)]
     assert lines == {(kind, "nofile"): nofile for kind in low}
@@ -137,14 +137,14 @@ def _below(value: int | str, nofile: int) -> bool:
 
 def test_a_high_hard_limit_is_left_alone() -> None:
     """Where only the soft limit lacks, only the soft limit is written."""
-    node = states.found({"limits": {"session": {"nofile": {"soft": 1024, "hard": 524288}},
+    node = states.state({"limits": {"session": {"nofile": {"soft": 1024, "hard": 524288}},
                                     "files": []}})  # fmt: skip
     assert own_lines(node.limits, LimitsWanted(nofile=131072)) == {("soft", "nofile"): 131072}
 
 
 def test_what_our_file_says_already_stays() -> None:
     """A second reason to write the file does not lose what the first one wrote."""
-    node = states.found({"limits": {"session": {"memlock": {"soft": 65536, "hard": 65536}}}})
+    node = states.state({"limits": {"session": {"memlock": {"soft": 65536, "hard": 65536}}}})
     assert own_lines(node.limits, states.wanted().limits or LimitsWanted()) == {
         ("hard", "nofile"): 131072,
         ("soft", "nofile"): 131072,
@@ -159,7 +159,7 @@ LOW = {"memlock": {"soft": 65536, "hard": 65536}}
 def rewritten(lines: list[Line], **limits: object) -> dict[tuple[str, str], int | str]:
     """Return what our file would say anew of nofile, where only memlock gives a reason to write."""
     files = [each.model_dump() for each in lines]
-    node = states.found({"limits": {"session": LOW, "files": files, **limits}})
+    node = states.state({"limits": {"session": LOW, "files": files, **limits}})
     own = own_lines(node.limits, states.wanted().limits or LimitsWanted())
     assert own["soft", "memlock"] == own["hard", "memlock"] == "unlimited"
     return {key: value for key, value in own.items() if key[1] != "memlock"}
@@ -194,7 +194,7 @@ def test_our_own_line_that_asks_for_too_much_is_taken_back() -> None:
     """A hard limit that sshd may not grant takes the soft one along: both become as wanted."""
     lines = [line("*", 1 << 30, "-", OWN_FILE, "memlock").model_dump()]
     session = {"memlock": {"soft": 65536, "hard": 8 << 20}}
-    node = states.found({"limits": {"session": session, "files": lines}})
+    node = states.state({"limits": {"session": session, "files": lines}})
     own = own_lines(node.limits, LimitsWanted(memlock=8 << 20))
     assert own == {("soft", "memlock"): 8 << 20, ("hard", "memlock"): 8 << 20}
 
@@ -209,7 +209,7 @@ def test_a_limit_above_the_ceiling_in_our_file_is_repaired() -> None:
 def test_a_converged_node_keeps_its_lines() -> None:
     """Writing the file anew would change nothing."""
     wanted = states.wanted().limits or LimitsWanted()
-    found = states.found().limits
+    found = states.state().limits
     ours = {(each.kind, each.item): each.value for each in found.files or ()}
     assert own_lines(found, wanted) == ours
 
@@ -220,14 +220,14 @@ def test_nothing_is_written_above_the_ceiling() -> None:
         "nofile": {"soft": 1024, "hard": 4096},
         "memlock": {"soft": 65536, "hard": 65536},
     }
-    node = states.found({"limits": {"session": session, "files": [], "nr_open": 65536}})
+    node = states.state({"limits": {"session": session, "files": [], "nr_open": 65536}})
     wanted = states.wanted().limits or LimitsWanted()
     assert {item for _, item in own_lines(node.limits, wanted)} == {"memlock"}
 
 
 def test_what_cannot_be_read_lacks_nothing() -> None:
     """An unreadable session is reported as unreadable; nothing is written for it."""
-    node = states.found({"limits": {"session": None}})
+    node = states.state({"limits": {"session": None}})
     assert lacking(node.limits, states.wanted().limits or LimitsWanted(), "nofile") == []
 
 
@@ -252,7 +252,7 @@ def test_our_lines_are_where_pam_reads_them() -> None:
         line("root", 3, path=OWN_FILE),
         line("*", 4, path=LATE),
     ]
-    node = states.found({"limits": {"files": [each.model_dump() for each in before]}})
+    node = states.state({"limits": {"files": [each.model_dump() for each in before]}})
     lines = with_own(node.limits, {("soft", "nofile"): 9}, ["*", "root"])
     assert [(each.path, each.value) for each in lines] == [
         (CONF, 1),
@@ -265,7 +265,7 @@ def test_our_lines_are_where_pam_reads_them() -> None:
 
 def test_a_limit_above_the_ceiling_is_not_repeated() -> None:
     """fs.nr_open was lowered and the inventory was not: no other reason to write repeats it."""
-    node = states.found(
+    node = states.state(
         {"limits": {"session": {"memlock": {"soft": 65536, "hard": 65536}}, "nr_open": 65536}}
     )
     lines = own_lines(node.limits, states.wanted().limits or LimitsWanted())

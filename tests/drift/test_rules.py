@@ -1,40 +1,42 @@
-"""One test per case file, cases/RULE/CASE.yml: a node, and the complete list of its findings."""
+"""One test a case of cases/RULE.yml: a node, and the complete list of its findings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpu_node.drift.engine.areas import hooks_of
 from gpu_node.drift.engine.check import check
-from gpu_node.drift.engine.neighbours import Among
+from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.rule import Fault, Rule, is_named
-from gpu_node.drift.engine.rules import RULES
 from gpu_node.facts.node import NodeState
+from tests.case_files import Case
 from tests.drift import states
-from tests.drift.rule_cases import FILES, findings_of, load
+from tests.drift.rule_cases import ALL, KEYS, findings_of
 
 AREAS = [name for name in NodeState.model_fields if name != "unreadable"]
-# The areas that the inventory of base.yml manages, and those without a key in it.
-JUDGED = [area for area in AREAS if is_named(area, states.wanted())]
+# The areas that the inventory of base.yml manages, those without a key in it, and those of which
+# only some facts need one.
+JUDGED = [
+    area
+    for area in AREAS
+    if is_named(area, states.wanted()) or f"{area}." not in hooks_of(area).only_named
+]
 COMPARED = ("rule", "subject", "found", "fixable")
-
-
-def _name(path: Path) -> str:
-    return f"{path.parent.name}/{path.stem}"
 
 
 def test_the_healthy_node_has_no_finding() -> None:
     """The control: without a change nothing is reported."""
-    assert check(states.found(), states.wanted()) == []
-    assert check(states.found(states.MESH), states.wanted(), states.among()) == []
+    assert check(states.state(), states.wanted()) == []
+    assert check(states.state(states.MESH), states.wanted(), states.nodes()) == []
 
 
 def test_each_rule_has_a_case_that_fires() -> None:
     """A rule that is never seen to fire could be removed unnoticed."""
-    fired = {finding["rule"] for path in FILES for finding in load(path)["findings"]}
+    fired = {finding["rule"] for case in ALL for finding in case.data["findings"]}
     others = {f"{area}.unreadable" for area in AREAS if area not in JUDGED}
     assert fired >= {*RULES, *others}
 
@@ -43,23 +45,23 @@ def test_each_rule_has_a_case_that_fires() -> None:
 def test_what_cannot_be_read_is_a_finding_of_its_area(area: str) -> None:
     """Whatever the area is: it needs no case of its own."""
     lost = {"area": area, "section": f"{area}.some", "reason": "no answer within 5 s"}
-    findings = check(states.found({"unreadable": [lost]}), states.wanted())
+    findings = check(states.state({"unreadable": [lost]}), states.wanted())
     (finding,) = [each for each in findings if each.rule == f"{area}.unreadable"]
     assert (finding.subject, finding.fixable) == (f"{area}.some", False)
     assert "no answer within 5 s" in finding.found
 
 
-@pytest.mark.parametrize("path", FILES, ids=_name)
-def test_a_case_says_what_it_is_about(path: Path) -> None:
-    """The folder names a rule and the first line describes the case."""
-    assert path.parent.name in {*RULES, *(f"{area}.unreadable" for area in AREAS)}
-    assert path.read_text().startswith("# ")
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_a_case_says_what_it_is_about(case: Case) -> None:
+    """The file names a rule and the comment describes the case."""
+    assert case.subject in {*RULES, *(f"{area}.unreadable" for area in AREAS)}
+    assert case.about and case.data.keys() <= KEYS
 
 
-@pytest.mark.parametrize("path", FILES, ids=_name)
-def test_findings(path: Path) -> None:
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_findings(case: Case) -> None:
     """The node of a case has these findings and no other, with these words in cause or fix."""
-    findings, expected = findings_of(path)
+    findings, expected = findings_of(case)
     assert [finding.model_dump(include=set(COMPARED)) for finding in findings] == [
         {key: each[key] for key in COMPARED} for each in expected
     ]
@@ -86,8 +88,8 @@ def test_a_rule_says_what_it_checks(rule: Any) -> None:
 def test_a_rule_declares_the_severities_of_its_findings() -> None:
     """Each is that of a case, and no case has another one: rules.md and explain list them."""
     found: dict[str, set[str]] = {rule: set() for rule in RULES}
-    for path in FILES:
-        for finding in findings_of(path)[0]:
+    for case in ALL:
+        for finding in findings_of(case)[0]:
             found.setdefault(finding.rule, set()).add(finding.severity)
     assert {rule.id: {*rule.severities} for rule in RULES.values()} == {
         rule: found[rule] for rule in RULES
@@ -100,7 +102,7 @@ def test_a_severity_that_a_rule_does_not_declare_is_a_mistake() -> None:
     def check(found: object, wanted: object) -> Iterator[Fault]:
         yield Fault("one", "two", "three", "four", "five", False, "info")
 
-    findings = Rule("shm.nowhere", "error", check, whole=True).findings(None, None, Among())
+    findings = Rule("shm.nowhere", "error", check, whole=True).findings(None, None, Nodes())
     with pytest.raises(ValueError, match=r"shm\.nowhere does not declare the severity info"):
         list(findings)
 
@@ -108,10 +110,7 @@ def test_a_severity_that_a_rule_does_not_declare_is_a_mistake() -> None:
 def test_a_rule_names_a_step_if_a_case_has_a_fixable_finding() -> None:
     """A rule with a step has a case that its step repairs, and one without a step has none."""
     fixable = {
-        finding["rule"]
-        for path in FILES
-        for finding in load(path)["findings"]
-        if finding["fixable"]
+        finding["rule"] for case in ALL for finding in case.data["findings"] if finding["fixable"]
     }
     assert fixable == {rule.id for rule in RULES.values() if rule.steps}
 
@@ -120,8 +119,22 @@ def test_a_fixable_finding_of_a_rule_without_a_step_is_a_mistake() -> None:
     """Otherwise a run would claim to repair what no step repairs."""
 
     def check(found: object, wanted: object) -> Iterator[Fault]:
-        yield Fault("one", "two", "three", "four", "five")
+        yield Fault("one", "two", "three", fixable=True)
 
-    findings = Rule("shm.nowhere", "error", check, whole=True).findings(None, None, Among())
+    findings = Rule("shm.nowhere", "error", check, whole=True).findings(None, None, Nodes())
     with pytest.raises(ValueError, match=r"shm\.nowhere .* names no step"):
         list(findings)
+
+
+@pytest.mark.parametrize("steps", [(), ("shm",)])
+def test_a_fault_has_what_its_rule_says(steps: tuple[str, ...]) -> None:
+    """Cause, fix and whether the deploy repairs it, where it has none of its own."""
+
+    def check(found: object, wanted: object) -> Iterator[Fault]:
+        yield Fault("one", "two", "three")
+        yield Fault("one", "two", "three", "it is 9 bytes long", "write 10", fixable=False)
+
+    rule = Rule("shm.nowhere", "error", check, True, steps=steps, why="short", manual="write more")
+    usual, own = rule.findings(None, None, Nodes())
+    assert (usual.cause, usual.fix, usual.fixable) == ("short", "write more", bool(steps))
+    assert (own.cause, own.fix, own.fixable) == ("it is 9 bytes long", "write 10", False)

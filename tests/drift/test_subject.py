@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gpu_node.drift.driver.subjects import Initramfs, KernelRelease, LoadedModule
 from gpu_node.drift.engine.check import check
 from gpu_node.drift.engine.subject import (
     FileLine,
-    Initramfs,
-    KernelRelease,
-    LoadedLibrary,
-    LoadedModule,
     Logins,
     Package,
     Path,
@@ -21,6 +18,7 @@ from gpu_node.drift.engine.subject import (
     Thing,
     Variable,
 )
+from gpu_node.drift.nccl.rules import LoadedLibrary
 from tests.drift import states
 
 ENV = "/opt/conda"
@@ -68,7 +66,7 @@ def test_a_finding_has_its_subject_as_data_and_as_text() -> None:
     """The data is no part of the report's JSON."""
     [finding] = [
         each
-        for each in check(states.found({"shm": {"usage": {"size": 1, "used": 0}}}), states.wanted())
+        for each in check(states.state({"shm": {"usage": {"size": 1, "used": 0}}}), states.wanted())
         if each.rule == "shm.too-small"
     ]
     assert (finding.about, finding.subject) == (Path("/dev/shm"), "/dev/shm")

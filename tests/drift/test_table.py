@@ -57,8 +57,8 @@ def test_each_finding_is_counted_once(nodes: dict[str, Seen], width: int) -> Non
     assert max(map(len, text.splitlines())) <= width
     total = sum(report(nodes).summary.findings.values())
     head, _, _ = text.partition("\n\n")
-    found = HEAD.search(" ".join(head.split()))
-    assert found and int(found[1]) == total
+    match = HEAD.search(" ".join(head.split()))
+    assert match and int(match[1]) == total
     assert sum(map(int, COUNT.findall(text))) == total
     assert len(COUNT.findall(text)) == len(problems(report(nodes).hosts))
 
@@ -240,7 +240,7 @@ def test_nodes_without_a_gpu_are_no_success(
     """The last line does not say more than was judged; the exit code stays."""
     off = {"driver": False, "host": False}
     seen = {
-        name: Seen(states.wanted({"checks": off}), states.found(each))
+        name: Seen(states.wanted({"checks": off}), states.state(each))
         for name, each in nodes.items()
     }
     last = form(seen, 160).splitlines()[-1]
@@ -331,6 +331,19 @@ def test_what_is_wanted_is_not_what_is_cut() -> None:
     assert f", want {WANTED} ... (--full)" in words
     lines = [line for line in text.splitlines() if "value" in line or "--full)" in line]
     assert len(lines) == 3
+
+
+@pytest.mark.parametrize("width", range(60, 121))
+def test_no_word_is_cut(width: int) -> None:
+    """Half an address, or half a number with its unit, is another one."""
+    found = "no interface has 192.0.2.101, 192.0.2.102 and 192.0.2.103, no route shows 192.0.2.104"
+    for times in (1, 3):
+        more = _findings("shm.too-small", found=found, wanted="192.0.2.106")
+        made = _one(" ".join([found] * times), "192.0.2.105")
+        hosts = {"n": HostReport(status="drift", findings=[*made.hosts["n"].findings, *more])}
+        text = _of(made.model_copy(update={"hosts": hosts}), width)
+        assert "192.0.2.105" in text and "(--full)" in text
+        assert {len(each) for each in re.findall(r"1[\d.]+\d", text)} == {len("192.0.2.101")}
 
 
 def test_an_empty_choice_is_said() -> None:

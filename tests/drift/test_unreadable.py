@@ -38,7 +38,7 @@ def _without(dump: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
 
 def _lacking() -> Iterator[tuple[str, NodeState]]:
     """Yield the healthy node without each part of an answer that a node may lack."""
-    dump = states.found(HEALTHY).model_dump()
+    dump = states.state(HEALTHY).model_dump()
     for path in _paths({area: dump[area] for area in AREAS}):
         # AREA.SECTION as a whole is what could not be read: the parser lists it.
         if len(path) > 2 and path[:2] != ("nccl", "environments"):
@@ -76,7 +76,7 @@ def test_a_section_without_an_answer_has_a_finding() -> None:
 def test_a_program_that_shows_no_version(kind: str, output: str) -> None:
     """On the only node, too, which no rule compares with another."""
     tool = {"path": f"/usr/bin/{kind}", "version": None, "output": output}
-    found = states.found({"toolchain": {"versions": {kind: tool}}})
+    found = states.state({"toolchain": {"versions": {kind: tool}}})
     findings = [each for each in check(found, states.wanted({})) if "unreadable" in each.rule]
     (finding,) = findings
     assert (finding.rule, finding.subject) == ("toolchain.unreadable", f"toolchain.{kind}")

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import io
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.report import explained
 from gpu_node.drift.report.model import HostReport
 from gpu_node.drift.report.problems import NEEDS_ROOT, problems, without_root
 from gpu_node.drift.report.seen import Seen
+from tests.case_files import Case
 from tests.drift import states
 from tests.drift.reports import FRESH, concise, drawn, report
-from tests.drift.rule_cases import FILES, findings_of
+from tests.drift.rule_cases import ALL, findings_of
 
 ALICE = {"limits": {"user": {"name": "alice", "uid": 1000, "gids": [1000], "groups": ["alice"]}}}
 CLOSED: dict[str, Any] = {
@@ -25,13 +25,13 @@ CLOSED: dict[str, Any] = {
         {"area": "driver", "section": "driver.next", "reason": "only root can read /boot/grub2"},
         {
             "area": "limits",
-            "section": "limits.pending",
+            "section": "limits.files",
             "reason": "exit 1: /etc/security/limits.d is closed",
         },
     ]
 }
 TTY = {"ssh": {"sudo_refusal": "sudo: sorry, you must have a tty to run sudo"}}
-WHEEL = next(each for each in FILES if each.parent.name == "nccl.wheel-damaged")
+WHEEL = next(each for each in ALL if each.subject == "nccl.wheel-damaged")
 HANGS = {"unreadable": [{"area": "shm", "section": "shm.size", "reason": "no answer within 5 s"}]}
 
 
@@ -39,10 +39,10 @@ def _seen(*changes: dict[str, Any], sudo: bool = False) -> Seen:
     change: Any = {}
     for each in changes:
         change = states.merged(change, each)
-    return Seen(states.wanted(), states.found(change), sudo=sudo)
+    return Seen(states.wanted(), states.state(change), sudo=sudo)
 
 
-def _words(text: str) -> str:
+def _on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -54,8 +54,8 @@ def test_what_only_root_can_read_is_one_line(width: int) -> None:
     assert (one.id, one.severity, len(one.all)) == (NEEDS_ROOT, "error", 6)
     text = concise(nodes, width)
     assert max(map(len, text.splitlines())) <= width
-    words = _words(concise(nodes, 300))
-    assert "needs-root 2 facts are readable by root only: driver.next, limits.pending" in words
+    words = _on_one_line(concise(nodes, 300))
+    assert "needs-root 2 facts are readable by root only: driver.next, limits.files" in words
     assert "as root: write `ssh: {sudo: true}` into the inventory" in words
     assert "`alice ALL=(ALL) NOPASSWD: ALL`" in words
     assert re.search(r"(?m)^error +all +needs-root .* admin +6$", concise(nodes, 120))
@@ -80,7 +80,7 @@ def test_a_refused_sudo_explains_them() -> None:
     nodes = {"a": _seen(ALICE, CLOSED, TTY, sudo=True)}
     (one,) = problems(report(nodes).hosts)
     assert (one.id, len(one.all)) == ("ssh.sudo-refused", 3)
-    assert "as root: with visudo -f /etc/sudoers.d/gpu-node, add `Defaults:alice" in _words(
+    assert "as root: with visudo -f /etc/sudoers.d/gpu-node, add `Defaults:alice" in _on_one_line(
         concise(nodes, 200)
     )
 
@@ -116,12 +116,12 @@ def test_facts_of_some_nodes_name_them() -> None:
     nodes = {"a100-01": _seen(ALICE, CLOSED)} | {
         name: _seen(ALICE, both) for name in ("v100-01", "v100-02")
     }
-    words = _words(concise(nodes, 300))
-    assert "readable by root only: driver.next (a100-01), limits.pending " in words
+    words = _on_one_line(concise(nodes, 300))
+    assert "readable by root only: driver.next (a100-01), limits.files " in words
     nodes = {"a100-01": _seen(ALICE, both), "v100-01": _seen(ALICE, CLOSED), "v100-02": _seen()}
-    words = _words(concise(nodes, 300))
+    words = _on_one_line(concise(nodes, 300))
     assert "a100-01, v100-01 needs-root 2 facts are readable by root only: " in words
-    assert "limits.pending, driver.next (v100-01) admin 3" in words
+    assert "limits.files, driver.next (v100-01) admin 3" in words
 
 
 def test_what_helps_on_some_nodes_names_them() -> None:
@@ -129,20 +129,21 @@ def test_what_helps_on_some_nodes_names_them() -> None:
     bob = {"limits": {"user": {**ALICE["limits"]["user"], "name": "bob"}}}
     nodes = {f"a100-0{number}": _seen(ALICE, CLOSED) for number in (1, 2)}
     nodes["v100-01"] = _seen(bob, CLOSED)
-    words = _words(concise(nodes, 1000))
+    words = _on_one_line(concise(nodes, 1000))
     first, second = words.index("a100-[01-02]: write `ssh"), words.index("v100-01: write `ssh")
     assert words.index("as root: ") < first < second
     assert "`alice ALL=(ALL)" in words[first:second] and "`bob ALL=(ALL)" in words[second:]
     some = {"a100-01": _seen(ALICE, FRESH), "v100-01": _seen(ALICE, {"shm": {"fstab": []}})}
-    assert "without root: After a boot, check the size: df -h /dev/shm. a100-01: Set" in _words(
-        concise(some, 300, only=["shm"])
+    assert (
+        "without root: After a boot, check the size: df -h /dev/shm. a100-01: Set"
+        in _on_one_line(concise(some, 300, only=["shm"]))
     )
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_no_advice_is_the_deploy(path: Path) -> None:
+@pytest.mark.parametrize("case", ALL, ids=str)
+def test_no_advice_is_the_deploy(case: Case) -> None:
     """That user cannot run it; what only it can do is what root has to do."""
-    findings, _ = findings_of(path)
+    findings, _ = findings_of(case)
     host = HostReport(status="drift", findings=findings, without_root=True)
     for each in problems({"n": host}):
         alone, admin = without_root(each, {"n"})
@@ -161,11 +162,23 @@ def test_a_held_repair_is_advised_without_the_deploy() -> None:
     assert without_root(one, {"n"}) == ("pip install x", "")
 
 
+def test_a_line_of_the_inventory_needs_no_root() -> None:
+    """Whether logins are tried is no setting of a node."""
+    case = next(each for each in ALL if str(each) == "ssh.logins-untried/two_nodes")
+    host = HostReport(status="drift", findings=findings_of(case)[0], without_root=True)
+    (one,) = problems({"a": host})
+    alone, admin = without_root(one, {"a"})
+    assert alone.startswith("set ssh: {mesh: true} in the inventory") and not admin
+
+
 def test_a_repair_in_the_home_needs_no_root() -> None:
     """The user does it: the deploy keeps its backups where only root writes."""
     node = _seen(ALICE, {"env": {"launcher": {}}})
     text = concise({"a": Seen(states.wanted({"env": {"OMP_NUM_THREADS": "4"}}), node.state)}, 200)
-    assert "without root: rewrite the block in ~/.bashrc" in _words(text)
+    assert (
+        "without root: rewrite the block between the gpu-node markers in ~/.bashrc"
+        in _on_one_line(text)
+    )
     assert "as root" not in text
     assert re.search(r"(?m) manual +2$", text)
     assert "repair: gpu-node deploy" not in text

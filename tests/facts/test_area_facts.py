@@ -90,4 +90,4 @@ def test_a_part_of_the_driver_alone() -> None:
     values = fact.process(as_lines(run("dash", script).stdout))
     assert values.pop("unreadable") == {}
     assert {key for key, value in values.items() if value is not None} == {"kernels", "loaded"}
-    assert "nvidia-smi --query-gpu" not in script
+    assert "nvidia-smi -q" not in script

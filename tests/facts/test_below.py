@@ -12,7 +12,7 @@ from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.shell import shell as script_of
 from gpu_node.facts.workspace import below
 from gpu_node.facts.workspace.below import Below, parse, section
-from tests.shells import SHELLS, ask
+from tests.shells import ask
 
 
 @pytest.fixture
@@ -40,7 +40,6 @@ def found(folder: Path, mode: str, shell: str) -> Below:
     return read[str(folder)]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_missing_bits_are_counted(folder: Path, shell: str) -> None:
     """Folders without x, and a file that others cannot read; no link and no file of two names."""
     state = found(folder, "775", shell)
@@ -48,7 +47,6 @@ def test_missing_bits_are_counted(folder: Path, shell: str) -> None:
     assert state.example in ("a", "a/b c")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_tree_that_has_more_is_right(folder: Path, shell: str) -> None:
     """Nothing has too many bits: a wanted mode is the least, and files never need x."""
     for path in [folder, *folder.rglob("*")]:
@@ -58,12 +56,10 @@ def test_a_tree_that_has_more_is_right(folder: Path, shell: str) -> None:
     assert (state.folders, state.files, state.partial) == (0, 0, "")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_folder_that_is_not_there(tmp_path: Path, shell: str) -> None:
     assert found(tmp_path / "none", "775", shell) == Below(entries=0)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_very_large_tree_is_not_complete(
     folder: Path, shell: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,7 +69,6 @@ def test_a_very_large_tree_is_not_complete(
     assert state.partial == "the walk ended after 200000 entries" and state.entries <= 3
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_names_of_any_bytes(folder: Path, shell: str) -> None:
     """No part of a name is another entry or the end of the walk, and each name is plain text."""
     plain = found(folder, "775", shell)

@@ -163,7 +163,7 @@ def test_a_section_that_its_node_did_not_cut_is_cut_off(coding: str) -> None:
 @pytest.mark.parametrize(
     ("parser", "line"),
     [
-        (parse_smi, "NVIDIA A100, GPU-{}, 40960, Enabled, Enabled, 535.154.05, Default, 8.0"),
+        (parse_smi, "GPU 0000{:04X}:18:00.0"),
         (parse_addresses, "{} eth0 inet 192.0.2.1/24 scope global eth0"),
         (parse_links, "eth{} 1003 up 1500 1000 ethernet"),
     ],

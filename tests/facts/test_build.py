@@ -65,7 +65,6 @@ def asked(shell: str, path: str = "", **variables: str) -> Build:
     return found
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_the_order_of_torch(folder: Path, shell: str) -> None:
     """CUDA_HOME precedes CUDA_PATH, and that the nvcc in PATH."""
     one, two = toolkit(folder / "one"), toolkit(folder / "two")
@@ -78,7 +77,6 @@ def test_the_order_of_torch(folder: Path, shell: str) -> None:
     assert (found.nvcc.version, found.nvcc.output, found.limit) == ("12.1", "12.1.105", 12)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_the_compilers_of_the_shell(folder: Path, shell: str) -> None:
     """CXX and CC name those of torch and nvcc; without them the first c++ and gcc in PATH count."""
     cuda = str(toolkit(folder / "cuda"))
@@ -95,7 +93,6 @@ def test_the_compilers_of_the_shell(folder: Path, shell: str) -> None:
     assert chosen.host is not None and chosen.host.path == f"{folder}/bin/gcc"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_without_nvcc_no_program_runs(folder: Path, shell: str) -> None:
     """A node that compiles nothing pays for nothing."""
     for name in ("c++", "gcc", "ninja"):
@@ -105,7 +102,6 @@ def test_without_nvcc_no_program_runs(folder: Path, shell: str) -> None:
     assert not (folder / "ran").exists()
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
@@ -124,7 +120,6 @@ def test_a_ninja_by_its_content(folder: Path, shell: str, text: str, kind: str) 
     assert (found.ninja.path, found.ninja.kind) == (f"{folder}/bin/ninja", kind)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_what_torch_has_built(folder: Path, shell: str) -> None:
     """By its build.ninja; a folder without a library, and a pipe, are passed over."""
     for name in ("py310_cu121/fused_adam", "cpu_adam", "unfinished", "pipe"):
@@ -149,7 +144,6 @@ def test_what_torch_has_built(folder: Path, shell: str) -> None:
     assert (by_name["cpu_adam"].architectures, by_name["cpu_adam"].vectors) == ((), "AVX512")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_the_training_users_shell_counts(folder: Path, shell: str) -> None:
     """For another user than the SSH user, the PATH and the variables of that user's shell."""
     as_root(["chown", "-R", "root", folder])
@@ -284,5 +278,5 @@ def test_a_header_that_names_anything(case: str, folder: Path) -> None:
     assert builds.built_in(torch) is None
     with torch.open("rb") as source:
         assert builds.kernels(source) is None
-    found = loading.loaded({"root": str(folder)})  # type: ignore[no-untyped-call]
+    found = loading.loaded({"root": str(folder)})
     assert found["problem"] == "its ELF header is damaged" or "sparse" not in case

@@ -11,7 +11,7 @@ from gpu_node.facts.env.state import parse_settings
 from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.protocol import MARK, Readings, Section, Unreadable, read, render
 from gpu_node.facts.workspace import mounts
-from tests.shells import SHELLS, as_lines, run
+from tests.shells import as_lines, run
 
 PLAIN = Section("plain", "echo here; exit 3")
 LONG = "too long: it printed more than a section may; the rest was not sent"
@@ -22,7 +22,6 @@ def asked(shell: str, *sections: Section) -> Readings:
     return read(as_lines(run(shell, render(sections)).stdout), sections)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
     "command",
     [
@@ -45,7 +44,6 @@ def test_a_section_without_end(shell: str, command: str) -> None:
     assert time.monotonic() - began < 15
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_what_is_not_too_long(shell: str) -> None:
     """Up to the limit all of it comes, with its exit code."""
     sections = (
@@ -61,7 +59,6 @@ def test_what_is_not_too_long(shell: str) -> None:
     assert (found["false"].rc, found["nothing"].rc) == (1, 0)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_program_without_end(shell: str) -> None:
     """Its output is not gathered in the shell."""
     script = (

@@ -16,7 +16,7 @@ from gpu_node.facts.node import sections
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import Section, read, render
 from gpu_node.facts.probe.request import ProbeRequest
-from tests.shells import SHELLS, as_lines, machine_with
+from tests.shells import as_lines, machine_with
 
 # A node of stand-ins needs about 420, with any number of nodes. When each section had a time limit
 # of its own, it needed 847 in a cluster of 2 nodes, and 1439 in one of 200.
@@ -114,7 +114,6 @@ def test_light_sections_share_a_shell(machine: dict[str, str], tmp_path: Path) -
     assert counted(light, machine, tmp_path) - none <= MOST_OF_TWENTY_LIGHT
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("less", [(), ("timeout",)], ids=["timeout", "no-timeout"])
 def test_a_light_section_that_hangs_costs_no_other(
     shell: str, less: tuple[str, ...], tmp_path: Path

@@ -13,17 +13,15 @@ from gpu_node.facts.probe.protocol import read, render
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.lab.machine import run as compiled
 from gpu_node.lab.wheels import COMPILE
-from tests.deploy import running
-from tests.deploy.running import SHELLS, run_apart
+from tests import nvidia_smi
+from tests.node_scripts import run_apart
+from tests.shells import SH
 
 # cuInit leaves a file behind: what calls it is seen.
 STUB = """
 int creat(const char *path, unsigned mode);
 int pause(void);
 int cuInit(unsigned flags) {{ creat("{mark}", 0666); {body} }}
-"""
-SMI = """#!/bin/sh
-echo 'NVIDIA A100-PCIE-40GB, GPU-1, 40960, {persistence}, Enabled, 535.154.05, {mode}, 8.0'
 """
 # A /dev with the devices of one GPU, and the modules nvidia and nvidia_uvm.
 BEFORE = """
@@ -40,12 +38,6 @@ mount -t tmpfs -o mode=755 lab /mnt
 mkdir -m 777 /mnt/mark
 cp {folder}/libcuda.so.1 /mnt
 """
-
-
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> str:
-    """Each kind of sh that a node may have."""
-    return str(request.param)
 
 
 class Machine:
@@ -66,7 +58,8 @@ class Machine:
 
     def smi(self, persistence: str = "Enabled", mode: str = "Default") -> None:
         """An nvidia-smi with one GPU."""
-        self.program("nvidia-smi", SMI.format(persistence=persistence, mode=mode))
+        text = nvidia_smi.everything(nvidia_smi.gpu(persistence=persistence, mode=mode))
+        self.program("nvidia-smi", nvidia_smi.program(text))
 
     def library(self, body: str) -> None:
         """Compile a libcuda."""
@@ -98,10 +91,9 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(programs: Path) -> Machine:
     """A machine whose programs come first in PATH."""
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{tmp_path / 'bin'}:")
-    return Machine(tmp_path)
+    return Machine(programs.parent)
 
 
 def test_cuda_works(machine: Machine, shell: str) -> None:
@@ -227,7 +219,7 @@ def test_the_python_of_an_environment(machine: Machine, shell: str) -> None:
 
 
 # busybox's own sh is in the group that is stopped: there the section ends at its time limit.
-@pytest.mark.parametrize("shell", [each for each in SHELLS if each != "busybox"], indirect=True)
+@pytest.mark.parametrize("shell", [each for each in SH if each != "busybox"], indirect=True)
 def test_a_user_who_stops_it(machine: Machine, shell: str) -> None:
     """What nvidia-smi reports of the GPUs stays."""
     machine.library(

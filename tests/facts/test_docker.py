@@ -14,6 +14,7 @@ from tempfile import mkdtemp
 
 import pytest
 
+from gpu_node.drift.shm import daemon_json
 from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.facts.probe.shell import assigned
 from gpu_node.facts.shm.docker import (
@@ -23,7 +24,7 @@ from gpu_node.facts.shm.docker import (
     taken,
     taken_containers,
 )
-from tests.shells import SHELLS, ask
+from tests.shells import ask
 
 Made = Callable[[Path, Path], None]
 LIMITS = """\
@@ -71,7 +72,6 @@ def docker(root: Path, shell: str) -> Docker:
     return found
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_docker(root: Path, shell: str) -> None:
     """Its file, its flags in both forms, the limits that containers inherit."""
     words = "/usr/bin/dockerd\0--default-shm-size\0002G\0--default-ulimit=nofile=1:2\0--debug\0"
@@ -79,7 +79,7 @@ def test_a_docker(root: Path, shell: str) -> None:
     write(root, "etc/docker/daemon.json", '{\n\t"a": "b"\n}\n')
     write(root, "etc/default/docker", "# --default-shm-size=1\nOPTS=--default-shm-size=2G\n")
     (daemon,) = docker(root, shell).daemons
-    assert (daemon.kind, daemon.pid, daemon.text) == ("root", 812, '{\n\t"a": "b"\n}')
+    assert (daemon.kind, daemon.pid, daemon.text) == ("root", 812, '{\n\t"a": "..."\n}')
     assert [(each.name, each.value) for each in daemon.flags] == [
         ("--default-shm-size", "2G"),
         ("--default-ulimit", "nofile=1:2"),
@@ -88,7 +88,32 @@ def test_a_docker(root: Path, shell: str) -> None:
     assert [(each.path, each.line) for each in daemon.units] == [("/etc/default/docker", 2)]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+def test_no_secret_of_daemon_json_leaves_the_node(root: Path, shell: str) -> None:
+    """Its sizes and numbers do, and the line in which it is no JSON."""
+    text = (
+        '{"proxies": {"http-proxy": "http://me:SecretOfRoot@proxy"}, "debug": true,\n'
+        ' "log-opts": {"splunk-token":\t"SecretOfRoot \\" {SecretOfRoot: 1"},'
+        ' "a": ["SecretOfRoot"],\n "default-shm-size" : "2G",'
+        ' "default-ulimits": {"nofile": {"Name": "nofile", "Soft": 9}}\n}'
+    )
+    unit = "ExecStart=/usr/bin/dockerd --log-opt token=SecretOfRoot --default-shm-size 2G -D\n"
+    for written in (text, text + "SecretOfRoot", f'{{"a": "b" "SecretOfRoot}}\n{text}'):
+        write(root, "etc/docker/daemon.json", written)
+        write(root, "etc/systemd/system/docker.service", unit)
+        readings = asked(root, shell)
+        assert "SecretOfRoot" not in str(readings.sections)
+        found = taken(readings)
+        assert found is not None and found.daemons[0].text is not None
+        if written == text:
+            values = daemon_json.values_of(found.daemons[0].text)
+            assert (values["default-shm-size"], values["debug"]) == ("2G", True)
+            assert values["default-ulimits"]["nofile"]["Soft"] == 9
+        else:
+            with pytest.raises(ValueError, match=r"it is not JSON \(line [14]\)"):
+                daemon_json.values_of(found.daemons[0].text)
+        assert found.daemons[0].units[0].text == "--default-shm-size 2G"
+
+
 def test_another_file(root: Path, shell: str) -> None:
     process(root, 812, "dockerd", "dockerd\0--config-file=/srv/d.json\0")
     write(root, "srv/d.json", "{}")
@@ -96,7 +121,6 @@ def test_another_file(root: Path, shell: str) -> None:
     assert (daemon.path, daemon.text) == ("/srv/d.json", "{}")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_machine_without(tmp_path: Path, shell: str) -> None:
     assert docker(tmp_path, shell) == Docker()
 
@@ -110,7 +134,14 @@ def test_a_pid_that_is_another_programs_now(root: Path) -> None:
     assert docker(root, "dash").daemons == ()
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+def test_a_dockerd_of_a_container(root: Path, shell: str) -> None:
+    """It may have the pid that an ended dockerd has left in its file."""
+    for pid, space in (("self", "pid:[1]"), ("812", "pid:[2]")):
+        (root / f"proc/{pid}/ns").mkdir(parents=True)
+        (root / f"proc/{pid}/ns/pid").symlink_to(space)
+    assert docker(root, shell).daemons == ()
+
+
 def test_a_program_of_root_that_a_user_started_by_that_name(root: Path, shell: str) -> None:
     """As sudo is, behind a link that has the name: it has the command line that the user chose."""
     process(root, 812, "dockerd", "dockerd\0--config-file=/srv/secret\0")
@@ -142,7 +173,6 @@ def theirs() -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_rootless_docker(theirs: Path, shell: str) -> None:
     """Its file is the usual one, read as its user: its command line names no other."""
     (theirs / "daemon.json").resolve().write_text("{}")
@@ -218,7 +248,6 @@ while True:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("how", ["stop", "hold"])
 def test_a_user_who_stops_the_reader(theirs: Path, how: str, shell: str) -> None:
     """Root's docker is read all the same, and the report has that the user's is unknown."""
@@ -251,7 +280,6 @@ def test_a_file_of_root_that_is_not_one(root: Path) -> None:
     assert "is not a regular file" in asked(root, "dash").sections[SECTIONS[0].name].text
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_podman(tmp_path: Path, shell: str) -> None:
     """Only one that root has used; the last of its files that sets the size decides."""
     write(tmp_path, "usr/share/containers/containers.conf", '[containers]\n#shm_size = "1k"\n')
@@ -277,7 +305,6 @@ MOUNTS = """\
 """
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_running_containers(tmp_path: Path, shell: str) -> None:
     """One process of each mount namespace but the host's; those with GPUs and a /dev/shm."""
     (tmp_path / "run/docker").mkdir(parents=True)

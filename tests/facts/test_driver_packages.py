@@ -10,7 +10,7 @@ from gpu_node.facts.driver import state as driver
 from gpu_node.facts.driver.packages import DriverPackages, parse, parse_packages, sections
 from gpu_node.facts.probe.protocol import Readings
 from gpu_node.facts.probe.request import ProbeRequest, request_of
-from tests.shells import SHELLS, as_lines, ask, run
+from tests.shells import as_lines, ask, run
 
 
 def test_both_families_are_asked_about() -> None:
@@ -41,7 +41,6 @@ def test_a_line(line: str, expected: dict[str, str]) -> None:
     assert parse_packages(line) == expected
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_of_this_machine(shell: str) -> None:
     """dpkg itself: one that is there, and one that it has never heard of."""
     readings = ask(shell, sections(["dpkg", "no-such-package"]))
@@ -49,7 +48,6 @@ def test_of_this_machine(shell: str) -> None:
     assert found is not None and list(found) == ["dpkg"] and found["dpkg"][0].isdigit()
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_rpm(tmp_path: Path, shell: str) -> None:
     """A stand-in for rpm, on a machine whose dpkg has no list."""
     program = tmp_path / "rpm"

@@ -15,7 +15,7 @@ from gpu_node.facts.network import state as network
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import Reading
 from gpu_node.facts.probe.request import ProbeRequest
-from tests.shells import SHELLS, ask
+from tests.shells import ask
 
 UNASKED = Reading(0, "", "not asked")
 BASHRC = (
@@ -56,7 +56,6 @@ def state_of(home: Path, shell: str, *names: str) -> EnvState:
     return state
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_home_with_files(home: Path, shell: str) -> None:
     """Our block, the early return, the lines that set something, and no other line at all."""
     (home / ".bashrc").write_bytes(BASHRC)
@@ -80,7 +79,6 @@ def test_a_home_with_files(home: Path, shell: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_home_without_files(home: Path, shell: str) -> None:
     """Nothing is set there, and that is known."""
     state = state_of(home, shell, "env.user", "env.bashrc", "env.settings", "env.conf")
@@ -88,7 +86,6 @@ def test_a_home_without_files(home: Path, shell: str) -> None:
     assert not [each for each in state.settings or () if each.path.startswith("~")]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_the_routes_to_other_nodes(shell: str) -> None:
     """A node itself, one that has a route, one with an unknown name."""
     nodes = (
@@ -106,7 +103,6 @@ def test_the_routes_to_other_nodes(shell: str) -> None:
     assert ("lo", "loopback") in {(each.name, each.kind) for each in state.links or ()}
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_what_an_earlier_user_has_left(home: Path, shell: str) -> None:
     """Of who logs in, where another one trains: files with our block, and no others."""
     (home / ".bashrc").write_bytes(BASHRC)
@@ -141,7 +137,6 @@ export NCCL_OUT=9
 """.replace(r"\r", "\r")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_here_document_sets_nothing(home: Path, shell: str) -> None:
     """Its text is no line of the file; one that never ends hides nothing."""
     (home / ".bashrc").write_text(HERE_DOCUMENTS, newline="")
@@ -180,7 +175,6 @@ def own(shell: str, home: Path, login: str, *names: str) -> EnvState:
     return state
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_the_second_line_of_a_value_is_no_variable(home: Path, shell: str) -> None:
     """Whatever it looks like; and the end of the first one is seen."""
     variables = own(shell, home, "/bin/bash", "env.launcher").launcher or {}
@@ -199,7 +193,6 @@ GREETINGS = {
 
 
 @pytest.mark.parametrize("text", GREETINGS)
-@pytest.mark.parametrize("shell", SHELLS)
 def test_what_a_shell_prints(home: Path, shell: str, text: str) -> None:
     """How many bytes, and the first line that has any, fit for a report."""
     (home / ".bashrc").write_text(text, encoding="utf-8")
@@ -215,7 +208,6 @@ def test_another_shell_is_not_started(home: Path) -> None:
     assert own("dash", home, "/bin/false", "env.prints").prints is None
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_home_that_root_may_not_see(home: Path, shell: str) -> None:
     """What lies in it is read as its owner; a server may keep root out (root_squash)."""
     (home / ".bashrc").write_bytes(BASHRC)
@@ -232,7 +224,6 @@ def test_a_home_that_root_may_not_see(home: Path, shell: str) -> None:
     assert state.places is not None and str(home / ".bashrc") in state.places
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_start_file_that_ends_the_shell(home: Path, shell: str) -> None:
     """The reason has the exit code and what was printed, and where to look."""
     become = home.parent / "bin/su"

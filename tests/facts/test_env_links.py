@@ -17,7 +17,7 @@ from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import Readings
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.ssh import mesh
-from tests.shells import SHELLS, ask
+from tests.shells import ask
 
 USER, SECRET = "daemon", "NCCL_PLANTED=root:only"
 FILES = (".nccl.conf", ".deepspeed_env", ".bashrc", ".profile")
@@ -110,7 +110,6 @@ def test_a_pipe_in_the_place_of_ssh_s_settings(home: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_link_to_a_file_of_the_user(home: Path, shell: str) -> None:
     """Dot files that a user keeps elsewhere are read as ever."""
     (home / "dotfiles").mkdir()

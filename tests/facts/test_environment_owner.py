@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
@@ -13,6 +15,8 @@ from tempfile import mkdtemp
 import pytest
 
 from gpu_node.facts.nccl import state as nccl
+from gpu_node.facts.nccl.on_node.library import NOBODY, judged, library
+from gpu_node.facts.nccl.on_node.loading import opened
 from gpu_node.facts.probe.owner import ENVIRONMENT_OWNER, OWNER
 from gpu_node.facts.probe.protocol import read, render
 from gpu_node.facts.probe.request import ProbeRequest
@@ -187,7 +191,6 @@ OF_BASE = {
 }
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("case", OF_BASE)
 def test_the_packages_of_its_base(case: str, shell: str, place: Path) -> None:
     """Python starts with them, too, unless the environment is isolated from them."""
@@ -210,7 +213,6 @@ AT_START = {
 }
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("file", AT_START)
 def test_what_is_imported_at_each_start(file: str, shell: str, place: Path) -> None:
     """Root's folder may have a user's file; `src` is in a .pth file."""
@@ -226,7 +228,6 @@ def test_what_is_imported_at_each_start(file: str, shell: str, place: Path) -> N
     assert done.stdout.split() == [AT_START[file]], done
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_in_each_shell(shell: str, place: Path) -> None:
     """The same, as the owner."""
     change(f"chown -hR daemon:daemon {place}/env")
@@ -334,6 +335,7 @@ int ncclGetVersion(int *v) { *v = 21903; return 0; }
 # Asks for the version often: what the link leads to changes while the Python that loads it starts.
 ASKING = """
 import sys
+import time
 from gpu_node.facts.nccl.on_node.library import library
 for _ in range(12):
     library(sys.argv[1], lambda *_: False)
@@ -359,3 +361,81 @@ def test_a_link_that_is_swapped_meanwhile(place: Path) -> None:
         as_root([sys.executable, "-c", ASKING, swapped])
         swapping.kill()
     assert "0" not in (ran.read_text().split() if ran.exists() else [])
+
+
+def theirs(place: Path, source: str) -> Path:
+    """A libnccl that belongs to another user, where root loads libraries."""
+    (place / "lib.c").write_text(source)
+    made = place / "theirs" / "libnccl.so.2"
+    change(f"cd {place}; mkdir theirs; cc -shared -fPIC -o {made} lib.c; chown -hR daemon theirs")
+    return made
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
+def test_a_users_library_is_not_opened_by_root(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By then it could be any file; its version is asked for as that user."""
+    made = theirs(place, LOADED % "/dev/null" + 'const char *t = "NCCL version 2.19.3+cuda12.3";\n')
+    by_root = lambda path: pytest.fail(f"root opens {path}")  # noqa: E731 (a stand-in)
+    monkeypatch.setattr("gpu_node.facts.nccl.on_node.builds.opened", by_root)
+    monkeypatch.setattr("gpu_node.facts.nccl.on_node.library.opened", by_root)
+    monkeypatch.setattr(sys, "executable", "/usr/bin/python3")  # of these tests, below a home
+    found = library(str(made), lambda *_: True)
+    assert found is not None
+    assert (found["version"], found["problem"], found["sha256"]) == (21903, None, None)
+
+
+ENDLESS = """
+#include <unistd.h>
+static char text[1 << 20];
+__attribute__((constructor)) void f(void) { while (write(1, text, sizeof text) > 0); }
+"""
+STRANGE = """
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((constructor)) void f(void) {
+  puts("x\\n99999999999999999999"); fflush(stdout); _exit(0);
+}
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [(ENDLESS, "it prints more than 65536 bytes"), (STRANGE, "its version is '9999999")],
+    ids=["endless", "strange"],
+)
+def test_what_a_users_library_prints_has_bounds(
+    place: Path, monkeypatch: pytest.MonkeyPatch, source: str, problem: str
+) -> None:
+    """It fills no memory, and no environment is unreadable for it."""
+    monkeypatch.setattr(sys, "executable", "/usr/bin/python3")
+    found = library(str(theirs(place, source)), lambda *_: False)
+    assert found is not None and found["version"] is None
+    assert found["problem"].startswith(problem)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an access list is needed")
+def test_an_access_list_lets_others_change_a_library(place: Path) -> None:
+    """The mode shows it as a right of root's group."""
+    made = place / "libnccl.so.2"
+    made.touch()
+    assert judged(str(made)) == (str(made), 0)
+    # user::rw- user:1:rw- group::r-- mask::rw- other::r--, as in linux/posix_acl_xattr.h.
+    entries = [(1, 6, -1), (2, 6, 1), (4, 4, -1), (16, 6, -1), (32, 4, -1)]
+    packed = b"".join(struct.pack("<HHi", *each) for each in entries)
+    os.setxattr(made, "system.posix_acl_access", struct.pack("<I", 2) + packed)
+    assert judged(str(made)) == (str(made), NOBODY)
+
+
+def test_what_is_no_file_is_not_opened(place: Path) -> None:
+    """What waits at a pipe would go on, and a device would begin its work."""
+    pipe = place / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["sh", "-c", 'echo 1 >"$0"', pipe]) as waiting:
+        with pytest.raises(OSError, match="is not a regular file"):
+            opened(str(pipe))
+        time.sleep(0.5)
+        assert waiting.poll() is None
+        waiting.kill()

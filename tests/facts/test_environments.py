@@ -14,6 +14,7 @@ import pytest
 from gpu_node.deploy.files.downloads import platforms
 from gpu_node.facts.nccl import libnccl
 from gpu_node.facts.nccl import state as nccl
+from gpu_node.facts.nccl.on_node import environment as on_node
 from gpu_node.facts.nccl.state import Environment
 from gpu_node.facts.node import NodeProbe
 from gpu_node.facts.probe.protocol import Reading, Readings, read, render, time_limit
@@ -21,7 +22,7 @@ from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.lab import wheels
 from tests import environments
 from tests.environments import CU11, CU12
-from tests.shells import SHELLS, as_lines, ask, run
+from tests.shells import as_lines, ask, run
 
 
 def read_of(prefix: Path, deep: bool = False, **variables: str) -> Environment | str:
@@ -208,7 +209,6 @@ def state_of(prefix: Path, shell: str) -> nccl.NcclState:
     return found
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_an_environment_that_is_not_there(tmp_path: Path, shell: str) -> None:
     """Missing is an answer, below a parent that is missing, too; a dangling link is none."""
     for path in (tmp_path / "none", tmp_path / "no" / "envs" / "dis"):
@@ -332,3 +332,12 @@ def test_one_folder_by_two_ways(made: environments.Environment) -> None:
     found = asked(made.prefix)
     assert [wheel.name for wheel in found.wheels] == ["nvidia-nccl-cu12"]
     assert found.twice == ()
+
+
+def test_a_name_of_several_lines_is_of_no_package(tmp_path: Path) -> None:
+    """What removes metadata that a killed pip has left takes each line for a path."""
+    names = ("six-1\nhome\n1.dist-info", "six\nhome\n-1.dist-info", "six-1.dist-info\n")
+    for name in (*names, "six-1.0.dist-info"):
+        (tmp_path / name).mkdir()
+    found = on_node.distributions([tmp_path])
+    assert found == [("six", "1.0", str(tmp_path / "six-1.0.dist-info"))]

@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).parents[2]
 CALLERS = {
     "facts/ask/execute.py",
     "deploy/engine/scripts.py",
-    "inventories/connection/commands.py",
+    "inventories/connection/connector.py",
 }
 
 

@@ -64,7 +64,6 @@ def test_another_folder_that_is_shared_says_nothing_of_this_one() -> None:
     assert only({"/nfs": HOME}, "/nfs2") is None
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_link_to_a_name_with_lines_of_ours(tmp_path: Path, shell: str) -> None:
     """The link's owner chooses where it leads; the answer is about the files that were asked."""
     forged = tmp_path / f"x\nfile\t/home/bob\t/proc\nstat\t5\t{CHANGED}\t/proc"
@@ -87,7 +86,6 @@ def test_kinds_that_other_machines_may_have(kind: str) -> None:
     assert is_network({"/home/u": other(kind=kind)}, "/home/u")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_what_is_not_there_would_lie_in_the_folder_above(shell: str, tmp_path: Path) -> None:
     """So two nodes that lack it know whether they would make one and the same."""
     script = f'{PLACES}\nabove "$1"; above /gone/too'
@@ -96,7 +94,6 @@ def test_what_is_not_there_would_lie_in_the_folder_above(shell: str, tmp_path: P
     assert list(parse_places(done.stdout)) == [str(tmp_path), "/"]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_each_shell_reports_a_files_place(shell: str, tmp_path: Path) -> None:
     file = tmp_path / "with blank"
     file.write_text("x")

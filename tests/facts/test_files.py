@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_node.facts.probe.file_bytes import FileBytes
-from tests.shells import SHELLS, as_lines, busybox_machine, run
+from tests.shells import as_lines, busybox_machine, run
 
 CONTENTS = {
     "empty": b"",
@@ -43,7 +43,6 @@ def content(lines: list[str]) -> bytes:
     return found["text"].encode("latin-1")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("name", CONTENTS)
 def test_every_byte_comes_back(name: str, shell: str, tmp_path: Path) -> None:
     """Whatever is in a file, and whatever shell reads it."""
@@ -78,7 +77,6 @@ def test_a_name_is_never_run(name: str, tmp_path: Path) -> None:
     assert content(asked(str(tmp_path / name))) == b"here"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_file_that_is_not_there(shell: str, tmp_path: Path) -> None:
     """An absent file differs from an empty one."""
     assert FileBytes().process(asked(str(tmp_path / "none"), shell)) == {
@@ -88,7 +86,6 @@ def test_a_file_that_is_not_there(shell: str, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_folder_is_no_file(shell: str, tmp_path: Path) -> None:
     """The answer reports a file that cannot be read; it never counts as absent."""
     found = FileBytes().process(asked(str(tmp_path), shell))
@@ -96,7 +93,6 @@ def test_a_folder_is_no_file(shell: str, tmp_path: Path) -> None:
     assert not found["exists"]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("target", [".bashrc", "other", "no/where"])
 def test_a_link_that_leads_to_no_file(shell: str, target: str, tmp_path: Path) -> None:
     """It is no absent file: none can be made in its place."""
@@ -141,7 +137,6 @@ def test_a_greeting_without_a_newline_does_no_harm(noise: str, tmp_path: Path) -
     assert content(as_lines(run("dash", script).stdout)) == b"here"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_pipe_and_a_huge_file(shell: str, tmp_path: Path) -> None:
     """Neither is read: one would wait, and the other never end."""
     os.mkfifo(tmp_path / "pipe")

@@ -9,13 +9,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
-
 from gpu_node.facts.probe.frame import BEGIN, END
 from tests.shells import SHELLS
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_nothing_sleeps_on(shell: str) -> None:
     """A deploy's next step would refuse to go on beside a process of the SSH user's."""
     script = f"{BEGIN}\nsleep 0.5\n{END}\n"

@@ -44,7 +44,6 @@ MOUNTS = """\
 """
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_only_local_file_systems_are_asked(shell: str, machine: Path, tmp_path: Path) -> None:
     """Not a home on NFS, nor a workspace that a link leads there, nor one behind an automount."""
     data, nas, auto = (tmp_path / name for name in ("data", "nas", "auto"))
@@ -71,7 +70,6 @@ def test_only_local_file_systems_are_asked(shell: str, machine: Path, tmp_path: 
     assert asked.read_text().splitlines() == [f"-Pk / {data}", f"-Pi / {data}"]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("there", ["", "bob", "bob/.cache"])
 def test_a_home_that_does_not_exist_is_on_no_disk(
     shell: str, there: str, machine: Path, tmp_path: Path
@@ -89,7 +87,6 @@ def test_a_home_that_does_not_exist_is_on_no_disk(
     assert list(disk.paths) == ["/", "/tmp", "/var", *theirs]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_the_newest_kills_are_sent(shell: str, machine: Path) -> None:
     """All are counted, and of a long list the last 20 are sent."""
     lines = "".join(
@@ -102,7 +99,6 @@ def test_the_newest_kills_are_sent(shell: str, machine: Path) -> None:
     assert (log.kills[-1].pid, log.kills[-1].at) == (30, 1030.5)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("counts", [True, False])
 def test_a_log_that_may_not_be_read(
     shell: str, counts: bool, machine: Path, tmp_path: Path
@@ -120,7 +116,6 @@ def test_a_log_that_may_not_be_read(
         assert (done.returncode, done.stdout.strip()) == (1, why)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
     ("last", "tail", "journal"),
     [
@@ -157,7 +152,6 @@ def test_the_journal_is_asked_where_wtmp_does_not_show_it(
     assert len(boots.rows) == last.count("echo")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("name", ["host.log", "host.boots"])
 def test_nothing_is_read_in_a_container(shell: str, name: str, machine: Path) -> None:
     """The log and the boots are those of another machine."""

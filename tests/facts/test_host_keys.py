@@ -7,8 +7,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.fork_server import REPOSITORY
 from tests.shells import SHELLS
 
@@ -34,7 +32,6 @@ def asked(shell: str, etc: Path) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_keys_of_the_settings(shell: str, tmp_path: Path) -> None:
     """HostKey lines decide, in any spelling; keys of /etc/ssh beside them are not offered."""
     own = tmp_path / "own"
@@ -50,13 +47,11 @@ def test_keys_of_the_settings(shell: str, tmp_path: Path) -> None:
     assert asked(shell, tmp_path) == (0, f"{KEY}b\n{KEY}a\n")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_keys_without_such_lines(shell: str, tmp_path: Path) -> None:
     (tmp_path / "ssh_host_rsa_key.pub").write_text(f"{KEY}\n")
     assert asked(shell, tmp_path) == (0, f"{KEY}\n")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_keys_that_only_root_reads(shell: str, tmp_path: Path) -> None:
     """That is no answer, not an answer without keys."""
     (tmp_path / "sshd_config").write_text("HostKey /no/such/key\n")

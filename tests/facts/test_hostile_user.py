@@ -86,7 +86,6 @@ def place() -> Iterator[Place]:
     as_root(["rm", "-rf", made.folder])
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("owner", ["roots", "other"])
 def test_the_compiler_that_a_user_names(place: Place, shell: str, owner: str) -> None:
     """It runs as that user, or not at all: neither root nor its owner runs what a user chose."""
@@ -107,7 +106,6 @@ def test_the_compiler_that_a_user_names(place: Place, shell: str, owner: str) ->
         assert "runs only what is root's or its own" in found.cxx.output
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("sets_user", ["setpriv", "su"])
 def test_variables_of_root(place: Place, shell: str, sets_user: str) -> None:
     """A process of another account has none of them; its own are as after a login."""
@@ -124,7 +122,6 @@ def test_variables_of_root(place: Place, shell: str, sets_user: str) -> None:
         assert not [name for name in ROOTS if name in variables]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("way", ["setpriv", "su", "as_user", "as_launcher"])
 def test_descriptors_of_root(place: Place, shell: str, way: str) -> None:
     """A process that another account leaves keeps no lock of root's, and cannot write its file."""
@@ -141,7 +138,6 @@ def test_descriptors_of_root(place: Place, shell: str, way: str) -> None:
     assert (place.folder / "ran").read_text() == ""
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_launcher_that_prints_without_end(place: Place, shell: str) -> None:
     """Its output and its errors are capped; the exit status of one that ends is kept."""
     place.own()
@@ -155,7 +151,6 @@ def test_a_launcher_that_prints_without_end(place: Place, shell: str) -> None:
     assert int(size) <= 262144 and rest == ["3 one"], done
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_pointers_below_a_folder_of_root(place: Place, shell: str) -> None:
     """What is in the folder of a user is opened as that user: root could be led anywhere."""
     tree = place.folder / "roots"
@@ -261,14 +256,14 @@ class Trace:
         """Read a process and those that it started; a setuid program counts as its caller's."""
         file = self.folder / f"trace.{pid}"
         for line in file.read_text(errors="replace").splitlines() if file.exists() else ():
-            if found := re.match(r'execve(?:at)?\((?:[^,"]*, )?"([^"]*)", (.*) = 0$', line):
-                self.executed.append((uid, found[1], found[2].partition("], [")[2]))
-            elif found := re.match(r"(?:clone3?|fork|vfork)\(.* = (\d+)$", line):
-                self.follow(found[1], uid)
-            elif found := re.match(r"setuid\((\d+)\) += 0", line):
-                uid = int(found[1])
-            elif found := re.match(r"set(?:res|re)uid\(-?\d+, (-?\d+)(?:, -?\d+)?\) += 0", line):
-                uid = uid if found[1] == "-1" else int(found[1])
+            if match := re.match(r'execve(?:at)?\((?:[^,"]*, )?"([^"]*)", (.*) = 0$', line):
+                self.executed.append((uid, match[1], match[2].partition("], [")[2]))
+            elif match := re.match(r"(?:clone3?|fork|vfork)\(.* = (\d+)$", line):
+                self.follow(match[1], uid)
+            elif match := re.match(r"setuid\((\d+)\) += 0", line):
+                uid = int(match[1])
+            elif match := re.match(r"set(?:res|re)uid\(-?\d+, (-?\d+)(?:, -?\d+)?\) += 0", line):
+                uid = uid if match[1] == "-1" else int(match[1])
 
 
 def traced(place: Place, script: str) -> Trace:

@@ -9,18 +9,11 @@ import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.facts.driver.images import SECTIONS, Nouveau, parse_images
-from tests.deploy import running
-from tests.deploy.running import SHELLS, run_apart
+from tests.node_scripts import run_apart
 
 KERNEL = "6.1.0-37-amd64"
 LINE = "-rw-r--r--   1 root     root  {size:>8} Jan  1  1970 usr/lib/modules/K/{path}"
 OLD = 1_700_000_000
-
-
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> str:
-    """Each kind of sh that a node may have."""
-    return str(request.param)
 
 
 class Machine:
@@ -65,10 +58,9 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(programs: Path) -> Machine:
     """A machine of files."""
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{tmp_path / 'bin'}:")
-    return Machine(tmp_path)
+    return Machine(programs.parent)
 
 
 def test_another_module_inside(machine: Machine, shell: str) -> None:

@@ -71,7 +71,6 @@ def test_what_pam_limits_does(text: str, counts: bool, why: str) -> None:
     assert any(found) == bool(why)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_what_the_probe_reports(shell: str) -> None:
     """With the line's number; a file whose lines end in carriage returns alone has one line."""
     text = "# ours\n* - nofile\n\n* - nofile 64\r\n* - memlock 64G\n"

@@ -9,18 +9,11 @@ import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.facts.driver.loaded import SECTIONS, Bar, Loaded, parse_libraries, parse_loaded
-from tests.deploy import running
-from tests.deploy.running import SHELLS, run, run_apart
+from tests.node_scripts import run, run_apart
 
 (LOADED, LIBRARY) = SECTIONS
 # As kmod's modprobe shows it: names with underscores, and the command line among them.
 DUMP = "# End of configuration files. Dumping indexes now:\n\nalias pci:v000010DEd* nvidia"
-
-
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> str:
-    """Each kind of sh that a node may have."""
-    return str(request.param)
 
 
 class Machine:
@@ -57,10 +50,9 @@ class Machine:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(programs: Path) -> Machine:
     """A machine on which nothing is loaded, and nothing kept out."""
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{tmp_path / 'bin'}:")
-    return Machine(tmp_path)
+    return Machine(programs.parent)
 
 
 def test_nothing_keeps_it_out(machine: Machine, shell: str) -> None:
@@ -158,10 +150,10 @@ def test_a_daemon_that_leaves_it_off(machine: Machine, shell: str) -> None:
 
 
 @pytest.fixture
-def compat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def compat(tmp_path: Path, programs: Path) -> Path:
     """A machine with a driver's libcuda in the loader's cache, and a folder of cuda-compat."""
-    for name in ("bin", "compat"):
-        (tmp_path / name).mkdir()
+    for folder in (programs, tmp_path / "compat"):
+        folder.mkdir()
     rows = [
         f"\t{name} (libc6,x86-64) => {tmp_path}/{name}"
         for name in ("libnvidia-ml.so.1", "libcuda.so.1")
@@ -169,10 +161,9 @@ def compat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("libnvidia-ml.so", "libcuda.so"):
         (tmp_path / f"{name}.535.154.05").touch()
         (tmp_path / f"{name}.1").symlink_to(f"{name}.535.154.05")
-    program = tmp_path / "bin" / "ldconfig"
+    program = programs / "ldconfig"
     program.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join(rows) + "\nEND\n")
     program.chmod(0o755)
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{tmp_path / 'bin'}:")
     return tmp_path / "compat"
 
 

@@ -11,7 +11,8 @@ from tempfile import mkdtemp
 import pytest
 
 from gpu_node.deploy.engine.scripts import text
-from gpu_node.facts.driver import gpus, nvlink
+from gpu_node.facts import fabric
+from gpu_node.facts.driver import gpus
 from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.shm.segments import LOOK
 from gpu_node.lab.machine import as_root
@@ -57,7 +58,7 @@ def folder() -> Iterator[Path]:
 def test_what_uses_a_segment_and_a_gpu(folder: Path) -> None:
     """Neither is free, whatever the number of processes."""
     (processes,) = (each for each in gpus.SECTIONS if each.name == "driver.processes")
-    (switches,) = (each for each in nvlink.SECTIONS if each.name == "preflight.switches")
+    (switches,) = (each for each in fabric.SECTIONS if each.name == "fabric.switches")
     given = f"gn_process={shlex.quote(PROCESS)}; export gn_process; allow_reload=no\n"
     asked = {
         "use": f"{LOOK}\nuse",
@@ -90,7 +91,6 @@ def test_what_uses_a_segment_and_a_gpu(folder: Path) -> None:
         assert "\tsleep\t" in found[shell, "holders"] or " sleep " in found[shell, "holders"]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_listing_that_fails(folder: Path, shell: str) -> None:
     """Without xargs nothing is free: it is unknown."""
     (folder / "shm").mkdir()

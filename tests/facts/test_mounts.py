@@ -10,7 +10,7 @@ from pyinfra.api import StringCommand
 
 from gpu_node.facts.workspace.mounts import ASK, parse
 from gpu_node.facts.workspace.state import parse_tree
-from tests.deploy.running import SHELLS, run_apart
+from tests.node_scripts import run_apart
 
 FSTAB = """
 # /dev/sdc /data/ws ext4 defaults 0 0
@@ -23,12 +23,6 @@ UUID=1 {top}/data/ws/cache ext4 noauto 0 0
 DATA = "mkdir -p {top}/data/ws && "
 OWN = "unmounted /data\nmountpoint\n"
 MOUNTED = f"{DATA}mount -t tmpfs tmpfs {{top}}/data && mkdir {{top}}/data/ws"
-
-
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> str:
-    """Each kind of sh that a node may have."""
-    return str(request.param)
 
 
 def asked(tmp_path: Path, shell: str, before: str, path: str, command: str = "") -> str:

@@ -11,7 +11,8 @@ from pyinfra.api import StringCommand
 from gpu_node.facts.driver.kernels import SECTIONS, Boot, parse_boot, parse_kernels
 from gpu_node.facts.probe.frame import DEFAULT_BYTES
 from gpu_node.facts.probe.protocol import Unreadable
-from tests.deploy.running import SHELLS, run_apart
+from tests.node_scripts import run_apart
+from tests.shells import SHELLS
 
 (NEXT,) = (each for each in SECTIONS if each.name == "driver.next")
 # A machine below /mnt, whose default is the entry that grubenv names. As grubby of Rocky does, the
@@ -45,12 +46,6 @@ CLOSED = {
     "/mnt/etc/grub2-efi.cfg": "mv boot/grub2/grub.cfg boot/efi; chmod 700 boot/efi; "
     "ln -s ../boot/efi/grub.cfg etc/grub2-efi.cfg",
 }
-
-
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> str:
-    """Each kind of sh that a node may have."""
-    return str(request.param)
 
 
 def asked(shell: str, user: str, change: str = "") -> Boot:

@@ -47,20 +47,17 @@ def found(folder: Path, shell: str, change: str = "", user: str = NAME) -> dict[
     return {each.path: each.problem for each in state}
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_home_that_is_right(folder: Path, shell: str) -> None:
     """The control."""
     assert found(folder, shell) == {}
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_home_that_does_not_exist(folder: Path, shell: str) -> None:
     """useradd without -m, or a mount that is missing."""
     as_root(["rmdir", folder / "home"])
     assert found(folder, shell) == {str(folder / "home"): "missing"}
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_what_belongs_to_root(folder: Path, shell: str) -> None:
     """A home that root has made, and a /tmp that lost its mode."""
     as_root(["chown", "0:0", folder / "home"])

@@ -13,7 +13,7 @@ import pytest
 from gpu_node.deploy.engine.scripts import HELD
 from gpu_node.facts.driver import gpus
 from gpu_node.facts.probe.protocol import Section
-from tests.shells import SHELLS, ask
+from tests.shells import ask
 
 # Opens a file whose name looks like the lines of `ls`, and takes a name that looks like a line.
 FORGER = """
@@ -41,7 +41,6 @@ def forger(tmp_path: Path) -> Iterator[int]:
         process.kill()
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root sees the files of others")
 def test_who_holds_a_gpu(forger: int, shell: str) -> None:
     """The file of one process gives another one no GPU."""
@@ -52,7 +51,6 @@ def test_who_holds_a_gpu(forger: int, shell: str) -> None:
     assert all(line.count("\t") == 3 for line in text.splitlines())
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_who_holds_a_lock(forger: int, shell: str) -> None:
     """A name is one word in one line."""
     functions = HELD.partition("\nawk")[0]
@@ -61,7 +59,6 @@ def test_who_holds_a_lock(forger: int, shell: str) -> None:
     assert readings.sections["held"].require() == "a?1?b"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_lock_by_name_alone(forger: int, shell: str) -> None:
     """A file whose name looks like that of dpkg's lock is another one."""
     output = ask(shell, [Section("held", HELD)]).sections["held"].require()

@@ -20,12 +20,6 @@ from tests.shells import SHELLS
 WHO = '#!/bin/sh\nid -un; id -Gn; pwd; echo "home=$HOME python=${PYTHONPATH-} path=$PATH"; cat\n'
 
 
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> str:
-    """Each kind of sh that a node may have."""
-    return str(request.param)
-
-
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder of root's that every account may go through, with a program in a folder of it."""

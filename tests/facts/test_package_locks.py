@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_node.facts.packages.locks import SECTION, Locks, name_and_version, parse
-from tests.shells import SHELLS, ask
+from tests.shells import ask
 
 
 def read(root: Path, shell: str, **files: str) -> Locks:
@@ -24,7 +24,6 @@ def read(root: Path, shell: str, **files: str) -> Locks:
     return found
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_dnf(tmp_path: Path, shell: str) -> None:
     """The list with its line numbers and comments, exclude= over two lines, our note."""
     found = read(
@@ -64,7 +63,6 @@ def test_dnf(tmp_path: Path, shell: str) -> None:
     assert (found.holds, found.has_repository) == ((), False)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_dnf5(tmp_path: Path, shell: str) -> None:
     """Its list has a form of its own, with the comment as a value."""
     toml = """version = "1.0"
@@ -82,7 +80,6 @@ value = "2.19.3-1+cuda12.2"
     assert line.comment == "job 7"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_yum(tmp_path: Path, shell: str) -> None:
     """The list that its configuration names; nothing where the plugin is off."""
     conf = f"[main]\nenabled = 1\nlocklist = {tmp_path}/etc/locks\n"
@@ -98,7 +95,6 @@ def test_yum(tmp_path: Path, shell: str) -> None:
     assert read(tmp_path, shell, **files).lines == ()
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_apt(tmp_path: Path, shell: str) -> None:
     """Each pin of a file that apt reads; a file with another ending is passed over."""
     pins = """# of the cluster
@@ -126,7 +122,6 @@ Pin-Priority: -1
     assert found.lines[1].comment == "job 7 needs it"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_regular_expression_of_apts(tmp_path: Path, shell: str) -> None:
     """The node finds the packages that a pattern matches, and a bad pattern takes no time."""
     pin = "Package: {}\nPin: version 1\nPin-Priority: 1\n\n"
@@ -139,7 +134,6 @@ def test_a_regular_expression_of_apts(tmp_path: Path, shell: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_what_we_wrote(tmp_path: Path, shell: str) -> None:
     """Our note, and our repository's file."""
     note = tmp_path / "var" / "lib" / "gpu-node" / "holds"

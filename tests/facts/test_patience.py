@@ -13,7 +13,7 @@ from pyinfra.api import Host
 from gpu_node.facts.ask import patience, waiting
 from gpu_node.facts.ask.patience import GivenUp, Patience
 from gpu_node.facts.probe.protocol import Section, read, render
-from tests.shells import SHELLS, as_lines, run
+from tests.shells import as_lines, run
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +104,6 @@ def test_a_node_that_begins_late() -> None:
         gevent.sleep(0.1)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_probe_that_is_at_work(shell: str) -> None:
     """It is not silent, and what it says by that is no part of its answer."""
     section = Section("one", "sleep 2; echo here")

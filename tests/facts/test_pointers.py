@@ -10,7 +10,7 @@ import pytest
 
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.workspace.pointers import SECTION, Pointers, parse, section
-from tests.shells import SHELLS, ask
+from tests.shells import ask
 
 POINTER = """\
 version https://git-lfs.github.com/spec/v1
@@ -26,7 +26,6 @@ def found(path: Path, shell: str) -> Pointers | None:
     return read.get(str(path))
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_clone_without_git_lfs(tmp_path: Path, shell: str) -> None:
     """Pointers are listed by their clone; small files of another kind are none."""
     for name, text in {
@@ -52,7 +51,6 @@ def test_a_clone_without_git_lfs(tmp_path: Path, shell: str) -> None:
     assert state.partial == ""
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_names_with_newlines(tmp_path: Path, shell: str) -> None:
     """No part of a name is another file or the end of the walk."""
     (tmp_path / "b").write_text(POINTER)
@@ -65,7 +63,6 @@ def test_names_with_newlines(tmp_path: Path, shell: str) -> None:
     assert state is not None and state.clones == {".": ("b.bin",)} and state.partial == ""
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_no_pointer_and_no_folder(tmp_path: Path, shell: str) -> None:
     assert found(tmp_path, shell) == Pointers()
     assert found(tmp_path / "none", shell) is None

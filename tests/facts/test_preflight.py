@@ -10,18 +10,23 @@ from typing import Any
 
 import pytest
 
+from gpu_node.facts.node import parse_part, sections
 from gpu_node.facts.packages import sources as package_sources
-from gpu_node.facts.preflight import reachability as reach
-from gpu_node.facts.preflight import state as preflight
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import Reading, Section
-from tests.shells import SHELLS, ask, busybox_machine, machine_with
+from gpu_node.facts.probe.request import Joining, ProbeRequest
+from gpu_node.facts.ssh import scans
+from tests.shells import ask, busybox_machine, machine_with
 
 OWN = Peer(name="v100-02", address="192.0.2.12")
 NODES = (Peer(name="a", address="192.0.2.1"), Peer(name="b", address="192.0.2.2", port=2222))
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIARmLr1ddHzaKTPq6utmFfI2IbnTs+x/MRBmhf4hpqgQ"
 # Repositories have separate tests, without a network.
-QUICK = [each for each in preflight.sections(OWN) if each.name != "preflight.sources"]
+_ASKED = sections(ProbeRequest(joining=Joining(OWN)))
+OWN_AREAS = ("driver.", "fabric.", "host.", "network.", "clock.", "ssh.")
+QUICK = [
+    each for each in _ASKED if each.name.startswith(OWN_AREAS) and each.name != "host.repositories"
+]
 
 
 MORE = ("dpkg-query", "getent", "hostname", "ip", "ls", "mktemp", "modinfo", "rm", "ssh-keygen")
@@ -43,13 +48,12 @@ def _program(folder: Path, name: str, script: str) -> None:
     (folder / name).chmod(0o755)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_every_question_is_answered_here(shell: str, tmp_path: Path) -> None:
     """Whatever shell asks, and whatever `sh` is."""
     env = _machine(tmp_path, sh=shell)
     readings = ask(shell, QUICK, env)
-    readings.sections["preflight.sources"] = Reading(0, "")
-    assert preflight.parse(readings).unreadable == {}
+    readings.sections["host.repositories"] = Reading(0, "")
+    assert parse_part(readings).unreadable == ()
 
 
 def test_a_machine_of_busybox_alone_answers(tmp_path: Path) -> None:
@@ -71,14 +75,13 @@ case $* in
 esac"""
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_host_keys_are_seen(shell: str, tmp_path: Path) -> None:
     """By port; of one kind where a key is pinned; and once more by whom sshd has dropped."""
     env = _machine(tmp_path, "ssh-keyscan")
     _program(tmp_path / "bin", "ssh-keyscan", KEYSCAN.replace("FOLDER", str(tmp_path)))
-    section = reach.scans(NODES, {"a": [f"ssh-ed25519 {KEY}"]})
-    found = ask(shell, [section], env).take(section.name, reach.parse_scans)
-    seen = reach.Scan(keys=(f"ssh-ed25519 {KEY}",))
+    section = scans.section(Joining(OWN, NODES, {"a": [f"ssh-ed25519 {KEY}"]}))
+    found = ask(shell, [section], env).take(section.name, scans.parse_scans)
+    seen = scans.Scan(keys=(f"ssh-ed25519 {KEY}",))
     assert found == {"a": seen, "b": seen}
     asked = sorted((tmp_path / "asked").read_text().splitlines())
     assert asked == [
@@ -90,19 +93,18 @@ def test_host_keys_are_seen(shell: str, tmp_path: Path) -> None:
 def test_who_is_silent_is_states(tmp_path: Path) -> None:
     """With the last words, if there are any; and a server without the client is unreadable."""
     env = _machine(tmp_path, "ssh-keyscan")
-    section = reach.scans(NODES[:1], {})
+    section = scans.section(Joining(OWN, NODES[:1]))
     readings = ask("dash", [section], env)
-    assert readings.take(section.name, reach.parse_scans) is None
+    assert readings.take(section.name, scans.parse_scans) is None
     assert "ssh-keyscan is not installed" in readings.unread[0].reason
     _program(tmp_path / "bin", "ssh-keyscan", "echo 'connect: No route to host' >&2")
-    found = ask("dash", [section], env).take(section.name, reach.parse_scans)
-    assert found == {"a": reach.Scan(why="connect: No route to host")}
+    found = ask("dash", [section], env).take(section.name, scans.parse_scans)
+    assert found == {"a": scans.Scan(why="connect: No route to host")}
 
 
 def _sources(folder: Path, files: dict[str, str], data: dict[str, Any] | None = None) -> Section:
     """The section about repositories, with files of the system's in a folder."""
-    sections = package_sources.sections(data)
-    (section,) = (each for each in sections if each.name == "preflight.sources")
+    section = package_sources.section(data or {})
     command = section.command
     for path, text in files.items():
         file = folder / path
@@ -141,7 +143,6 @@ esac
 : >"$last" """
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_repositories_of_apt(shell: str, tmp_path: Path) -> None:
     """Each index is fetched into a folder that goes again."""
     env = _machine(tmp_path, "apt-get")
@@ -196,7 +197,6 @@ case $1 in
 esac"""
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_repositories_of_yum(shell: str, tmp_path: Path) -> None:
     """By list, by address, and by metalink; what is turned off is not asked."""
     env = _machine(tmp_path, "apt-get", "curl")
@@ -226,7 +226,6 @@ PROXY = "http://192.0.2.3:3128"
 TELL = 'printf "%s %s\\n" "$https_proxy" "$no_proxy" >>FOLDER/proxies\n'
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("named", [True, False])
 def test_repositories_are_asked_through_the_proxy(shell: str, tmp_path: Path, named: bool) -> None:
     """Of the inventory: a server that reaches them by nothing else is none without packages."""
@@ -245,7 +244,7 @@ def test_repositories_are_asked_through_the_proxy(shell: str, tmp_path: Path, na
 
 def test_a_lock_that_is_held_is_seen(tmp_path: Path) -> None:
     """By the kernel's list of locks, and the links of who holds it."""
-    (section,) = (each for each in package_sources.sections() if each.name == "preflight.held")
+    (section,) = (each for each in _ASKED if each.name == "host.package-lock")
     lock = tmp_path / "lock"
     pattern = r"\/var\/lib\/apt\/lists\/lock"
     assert pattern in section.command

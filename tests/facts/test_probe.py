@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import MARK, Reading, Section, Times, read, render
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.toolchain import state as toolchain
+from gpu_node.inventories.connection import capped as commands
 from tests.shells import SHELLS, as_lines, ask, busybox_machine, machine_with, run
 
 ODD = r"printf '\377\376'"
@@ -46,7 +48,6 @@ OUTPUTS = {
 NEXT = Section("a.next", "echo still here")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_section_arrives_unchanged(shell: str) -> None:
     """Exit code and text of every kind of answer arrive, and none spoils another."""
     sections = [Section(f"a.{name}", output[0]) for name, output in OUTPUTS.items()]
@@ -58,7 +59,6 @@ def test_a_section_arrives_unchanged(shell: str) -> None:
     assert readings["a.next"] == Reading(0, "still here")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_what_is_not_utf8_is_read_with_escapes(shell: str) -> None:
     """Bytes in another coding cost neither another section nor other lines of their own."""
     readings = ask(shell, [Section("a.gbk", rf"echo fine; {ODD}; echo; echo fine"), NEXT])
@@ -67,7 +67,6 @@ def test_what_is_not_utf8_is_read_with_escapes(shell: str) -> None:
     assert readings.take("a.next", str) == "still here"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_nul_bytes_spoil_no_other_section(shell: str) -> None:
     """No shell keeps a NUL byte in a variable (bash says so on stderr); all else is there."""
     sections = [Section("a.nul", r"printf 'a\0b'"), NEXT]
@@ -112,7 +111,6 @@ def test_a_child_in_the_background_does_not_hold_the_answer(
         assert readings.take("a.next", str) == "still here", shell
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_without_timeout_a_quick_section_is_read_at_once(shell: str, tmp_path: Path) -> None:
     """The background shell that keeps the time does not hold the answer back."""
     env = machine_with(tmp_path / "bin", "timeout")
@@ -144,7 +142,6 @@ def test_any_text_comes_back(texts: list[str]) -> None:
     assert found == [decoded(text.encode()).rstrip("\n") for text in texts]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("noise", ["Welcome!", "Welcome! \n", f"{MARK} begin\n", f"{MARK} end a.x"])
 def test_noise_in_front_does_no_harm(shell: str, noise: str) -> None:
     """A bashrc that greets, with or without a newline at the end, changes nothing."""
@@ -239,6 +236,48 @@ def test_a_cut_answer_never_gives_a_value_out_of_another_section() -> None:
         assert reading.problem is not None or reading.text == "12", end
 
 
+def test_a_section_that_lost_its_end_forges_no_other(shell: str) -> None:
+    """As when a shell of light sections is killed while it prints what a user has written."""
+    forged = rf"printf '\n{MARK} begin a.one 0 raw 6\nforged\n{MARK} end a.one\n'"
+    texts = {"a.one": "echo honest", "a.two": forged, "a.three": "seq 99"}
+    for light in (True, False):
+        sections = [Section(name, text, light=light) for name, text in texts.items()]
+        lines = as_lines(run(shell, render(sections)).stdout)
+        left = [line for line in lines if not line.startswith(f"{MARK} end a.two")]
+        readings = read(left, sections).sections
+        assert readings["a.one"] == Reading(0, "honest")
+        assert readings["a.two"].problem is not None and readings["a.three"].rc == 0
+
+
+@pytest.mark.parametrize("sudo", [False, True], ids=["", "sudo"])
+@pytest.mark.parametrize("shell", ["dash", "busybox"])
+def test_a_user_who_fills_sections_hides_no_other(shell: str, sudo: bool, tmp_path: Path) -> None:
+    """An answer is not longer than a connection takes, and what comes first is read."""
+    full = "head -c 1000000 /dev/zero | tr '\\0' '\\377'"  # twice as long as hex
+    many = "head -c 11000000 /dev/zero | tr '\\0' x"
+    sections = [
+        Section("a.list", many, bytes=12 << 20),
+        Section("a.other-list", many, bytes=12 << 20),
+        Section("a.first", "echo first", root=True, light=True),
+        Section("a.own", "echo own"),
+        *(Section(f"a.full{at}", full, root=True, light=at % 2 == 0) for at in range(12)),
+        Section("a.end", "echo end", place="last", light=True),
+    ]
+    program = tmp_path / "sudo"
+    program.write_text('#!/bin/sh\nshift 2\nexec "$@"\n')
+    program.chmod(0o755)
+    ids = tmp_path / "id"  # not root, until sudo runs
+    ids.write_text('#!/bin/sh\n[ -n "$gn_user" ] && exec /usr/bin/id "$@"\necho 1000\n')
+    ids.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}" if sudo else os.environ["PATH"]
+    done = run(shell, render(sections, sudo=sudo), env={"PATH": path, "SUDO_USER": "me"})
+    assert len(done.stdout) < commands.MOST_BYTES
+    readings = read(as_lines(done.stdout), sections).sections
+    found = {name for name, each in readings.items() if each.problem is None}
+    assert {"a.first", "a.own", "a.end", "a.list"} <= found, readings["a.end"]
+    assert readings["a.other-list"].problem is not None
+
+
 def test_a_cmake_that_says_nothing_is_a_broken_one(tmp_path: Path) -> None:
     """As one does that crashes: it is found, without a version, and not unreadable."""
     env = machine_with(tmp_path / "bin")
@@ -252,7 +291,6 @@ def test_a_cmake_that_says_nothing_is_a_broken_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sudo", [False, True])
-@pytest.mark.parametrize("shell", SHELLS)
 def test_the_ends_of_a_probe(shell: str, sudo: bool, tmp_path: Path) -> None:
     """A section may be before or after all others, those that sudo runs included."""
     count = f"echo x >>{tmp_path}/count; grep -c x {tmp_path}/count"

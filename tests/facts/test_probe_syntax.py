@@ -11,15 +11,15 @@ import pytest
 
 from gpu_node.deploy.env.operations import BASH_CHECK
 from gpu_node.deploy.shm.operations import _VERIFY
+from gpu_node.facts.job import state as job
 from gpu_node.facts.nccl import state as nccl
 from gpu_node.facts.node import SECTIONS
-from gpu_node.facts.preflight import reachability as reach
-from gpu_node.facts.preflight import state as preflight
 from gpu_node.facts.probe.owner import OWNER
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import render
-from gpu_node.facts.probe.request import ProbeRequest
-from gpu_node.facts.ssh import mesh
+from gpu_node.facts.probe.request import JobAsked, Joining, ProbeRequest
+from gpu_node.facts.ssh import mesh, scans
+from tests.facts import preflight
 from tests.shells import SHELLS
 
 # SC1091: /etc/os-release is on the node, not here.
@@ -44,6 +44,7 @@ ENVIRONMENT = nccl.sections(ProbeRequest(environments=["/e"]))[-1]
 NAMED = ProbeRequest(
     nodes=(Peer(name="a", address="192.0.2.1"), Peer(name="b", address="::2", port=2))
 )
+JOB = ProbeRequest(user="train", trains_apart=True, job=JobAsked(programs=("torchrun",)))
 PIECES = {
     "the whole probe": render(SECTIONS),
     "the whole probe with sudo": render(SECTIONS, sudo=True),
@@ -53,9 +54,10 @@ PIECES = {
     # What is asked about others is left out where there are none.
     **{f"{each.name} of two nodes": each.command for each in mesh.sections(NAMED)},
     **{f"{each.name} of a newcomer": each.command for each in preflight.SECTIONS},
+    **{f"{each.name} of a job": each.command for each in job.sections(JOB)},
     "what runs as its owner": OWNER,
     "what an environment is asked": "\n".join(text for _, text in ENVIRONMENT.shared[1:]),
-    "the scan of two nodes": reach.scans(NAMED.nodes, {}).command,
+    "the scan of two nodes": scans.section(Joining(NAMED.nodes[0], tuple(NAMED.nodes))).command,
     **SCRIPTS,
 }
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gpu_node.deploy.engine import scripts
-from gpu_node.facts.driver import gpus, nvlink
+from gpu_node.facts import fabric
+from gpu_node.facts.driver import gpus
 from gpu_node.facts.env import inherited
 from gpu_node.facts.env import state as env
 from gpu_node.facts.node import SECTIONS
@@ -98,12 +99,6 @@ def called(sections: tuple[Section, ...], name: str) -> Section:
     return section
 
 
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> str:
-    """Each kind of sh that a node may have."""
-    return str(request.param)
-
-
 @pytest.fixture(params=NAMES)
 def name(request: pytest.FixtureRequest) -> bytes:
     """Each kind of name."""
@@ -183,15 +178,15 @@ def test_who_keeps_a_change_from_being_made(
 @pytest.mark.parametrize("uid", [0, 1])
 def test_no_fabric_manager_by_name_alone(uid: int, shell: str, tmp_path: Path) -> None:
     """Only root's is one."""
-    section = called(nvlink.SECTIONS, "preflight.switches")
+    section = called(fabric.SECTIONS, "fabric.switches")
     _, _, text = answer(b"nv-fabricmanage", shell, section, tmp_path, uid)
     assert ("running" in text.splitlines()) == (uid == 0)
 
 
-@pytest.mark.parametrize("asked", ["preflight.switches", "env.processes", "shm.use"])
+@pytest.mark.parametrize("asked", ["fabric.switches", "env.processes", "shm.use"])
 def test_a_list_that_is_not_whole(asked: str, shell: str, tmp_path: Path) -> None:
     """That a process is not in it is unknown, and the section has no other answer."""
-    section = called((*nvlink.SECTIONS, *SECTIONS), asked)
+    section = called(SECTIONS, asked)
     (tmp_path / "xargs").write_text("#!/bin/sh\nexit 127\n")
     (tmp_path / "xargs").chmod(0o755)
     readings = ask(shell, [section], {"PATH": f"{tmp_path}:{os.environ['PATH']}"})

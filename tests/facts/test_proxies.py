@@ -12,7 +12,7 @@ from gpu_node.facts.env import state as env
 from gpu_node.facts.env.proxies import Proxy
 from gpu_node.facts.probe.protocol import Reading, Readings
 from gpu_node.facts.probe.request import ProbeRequest
-from tests.shells import SHELLS, ask
+from tests.shells import ask
 
 FILES = {
     ".gitconfig": "[http]\n\tproxy = http://127.0.0.1:10809\n[https]\n# proxy = http://127.0.0.1:1\n",
@@ -68,14 +68,12 @@ def proxies_of(home: Path, shell: str) -> list[Proxy]:
     return [each for each in state.proxies if each.path.startswith("~")]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_lines_that_set_a_proxy(home: Path, shell: str) -> None:
     """Not comments, functions, aliases and lists of exceptions; no password leaves the node."""
     found = proxies_of(home, shell)
     assert [(each.path, each.line, each.name, each.address) for each in found] == EXPECTED
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_whether_a_program_listens(home: Path, shell: str) -> None:
     """A port that is bound, and not listened on, is no proxy."""
     with socket.socket() as heard, socket.socket() as bound:

@@ -15,7 +15,7 @@ from gpu_node.facts.probe import redaction
 from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.probe.redaction import AWK, HIDDEN, is_secret, redacted
 from gpu_node.inventories.nccl_variables import table
-from tests.shells import SHELLS, run
+from tests.shells import run
 
 # Those of them that a machine has.
 _KNOWN = (["gawk"], ["mawk"], ["busybox", "awk"], ["original-awk"])
@@ -251,7 +251,6 @@ def test_nodes_and_controller_mean_the_same_names() -> None:
     assert not [name for name in table() if is_secret(name)]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_the_command_line_of_a_process(tmp_path: Path, shell: str) -> None:
     """As /proc has it: arguments with NULs between them, and newlines inside."""
     folder = tmp_path / "12"

@@ -9,8 +9,7 @@ from pyinfra.api import StringCommand
 
 from gpu_node.facts.driver.secure_boot import SECTIONS, SecureBoot, parse_secure_boot
 from gpu_node.facts.probe.protocol import Unreadable
-from tests.deploy import running
-from tests.deploy.running import SHELLS, run_apart
+from tests.node_scripts import run_apart
 
 MOK, DKMS = "/var/lib/shim-signed/mok/MOK.der", "/var/lib/dkms/mok.pub"
 # A stand-in for mokutil: $HERE/enrolled lists the keys that the firmware knows.
@@ -21,21 +20,14 @@ echo "$2 is not enrolled"
 """
 
 
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> str:
-    """Each kind of sh that a node may have."""
-    return str(request.param)
-
-
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def machine(tmp_path: Path, programs: Path) -> Path:
     """A machine with UEFI and Secure Boot, a system's name, and no key."""
-    for name in ("bin", "lib", "etc"):
-        (tmp_path / name).mkdir()
+    for folder in (programs, tmp_path / "lib", tmp_path / "etc"):
+        folder.mkdir()
     (tmp_path / "os-release").write_text("ID=ubuntu\nID_LIKE=debian\n")
     (tmp_path / "enrolled").touch()
     (tmp_path / "variable").write_bytes(b"\6\0\0\0\1")
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{tmp_path / 'bin'}:")
     return tmp_path
 
 

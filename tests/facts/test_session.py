@@ -21,7 +21,7 @@ from gpu_node.facts.probe.base import as_argument
 from gpu_node.facts.probe.frame import MARK, NOT_WHOLE, READER, by_stdin
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, read, render
-from tests.shells import SHELLS, as_lines, at_an_empty_home, run
+from tests.shells import as_lines, at_an_empty_home, run
 
 # What an inventory says of the node.
 NOTHING = HostData(cast(Host, None))
@@ -114,7 +114,6 @@ def sent(script: str) -> bytes:
     return "".join(f"{line}\n" for line in by_stdin(script)).encode()
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("eaten", ["read -r line", "cat >/dev/null", "head -c 200 >/dev/null"])
 def test_a_login_shell_that_reads_stdin(shell: str, eaten: str) -> None:
     """Nothing runs of a script whose beginning is gone, and the reason says what to do."""
@@ -126,7 +125,6 @@ def test_a_login_shell_that_reads_stdin(shell: str, eaten: str) -> None:
     assert error.endswith("(none arrived)") == (eaten == "cat >/dev/null")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_that_is_cut_off(shell: str) -> None:
     """Where the connection ends before the script does, nothing runs."""
     whole = sent("echo half a script ran\n" * 9)
@@ -160,7 +158,6 @@ def test_a_script_that_does_not_arrive_is_sent_again(whole: list[str]) -> None:
     assert "start file" in reason(sends) and not answers
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_longer_than_an_argument(shell: str) -> None:
     """Linux takes 128 KiB of one; the probe of a large cluster has more."""
     script = "\n".join([*[f": {'x' * 90}"] * 3000, "echo all of it"])
@@ -187,7 +184,6 @@ def test_a_greeting_in_front_of_a_whole_answer(whole: list[str]) -> None:
     assert state.toolchain.kernel
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_fact_is_one_argument(shell: str) -> None:
     """pyinfra's own facts have no stdin: a script that is too long is compressed."""
     command = NodeProbe().command()

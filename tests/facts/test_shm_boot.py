@@ -9,18 +9,12 @@ import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.facts.shm.boot import ASK, BootLine, parse
-from tests.deploy.running import SHELLS, run_apart
+from tests.node_scripts import run_apart
 
 # Places of the machine that are replaced, among the mounts of one process alone.
 ETC, LIB, RC = "/etc/systemd/system", "/usr/lib/systemd/system", "/etc/rc.local"
 REMOUNT = "ExecStart=/bin/mount -o remount,size=64M /dev/shm\n"
 TWO_LINES = "ExecStart=/bin/sh -c 'mount \\\n  -o remount,nr_inodes=9,size=1G,size=64M /dev/shm/'\n"
-
-
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> str:
-    """Each kind of sh that a node may have."""
-    return str(request.param)
 
 
 def found(tmp_path: Path, shell: str, files: dict[str, str], links: dict[str, str]) -> list[str]:

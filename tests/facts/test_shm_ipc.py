@@ -11,7 +11,7 @@ from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import assigned
 from gpu_node.facts.shm import ipc
 from gpu_node.facts.shm.ipc import RemoveIpc, parse
-from tests.shells import SHELLS, ask
+from tests.shells import ask
 
 
 @pytest.fixture
@@ -88,7 +88,6 @@ CASES: dict[str, tuple[dict[str, str], bool, str, int]] = {
 }
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("case", CASES)
 def test_which_file_decides(root: Path, case: str, shell: str) -> None:
     files, removes, path, line = CASES[case]
@@ -133,7 +132,6 @@ def test_whose_segments_are_deleted() -> None:
     assert not RemoveIpc(runs=True, uid=1000, lingers=True).concerns_user
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("folders", [[], ["system"], ["seats"]], ids=" ".join)
 def test_a_machine_without_logind(tmp_path: Path, folders: list[str], shell: str) -> None:
     """An image with systemd's folders, whose first process is another; a systemd without logind."""

@@ -13,7 +13,7 @@ from gpu_node.facts.probe.protocol import Reading, Readings, Section
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.ssh import logins, mesh
 from gpu_node.facts.ssh import state as ssh
-from tests.shells import SHELLS, ask
+from tests.shells import ask
 
 NODES = (
     Peer(name="a", address="192.0.2.1"),
@@ -50,7 +50,6 @@ def _stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder / "asked"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_each_node_is_logged_in_to(
     shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,7 +98,6 @@ HUNG_UP = """debug1: Remote protocol version 2.0, remote software version OpenSS
 Connection closed by 192.0.2.1 port 22"""
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
     ("words", "calls", "outputs"),
     [
@@ -173,7 +171,6 @@ def test_nodes_behind_one_address_have_their_own_places() -> None:
         assert len(logins.tried(asked)) == 5
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_in_a_large_cluster_a_node_logs_in_by_name(
     shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,7 +185,6 @@ def test_in_a_large_cluster_a_node_logs_in_by_name(
         assert logins.parse_untried(text) == untried
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_login_that_hangs_does_not_delay_the_others(
     shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,7 +275,6 @@ def test_nothing_is_asked_of_an_unwanted_mesh() -> None:
     assert (state.left_out, state.host_keys) == (True, (key,))
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_lines_of_others_about_our_names(
     shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,7 +294,6 @@ def test_lines_of_others_about_our_names(
     assert found.block.is_whole
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_cloud_inits_settings(shell: str, tmp_path: Path) -> None:
     """The file that is read last decides; comments and quotes are no part of a value."""
     (tmp_path / "cloud.cfg.d").mkdir()

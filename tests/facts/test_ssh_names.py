@@ -10,7 +10,7 @@ from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.ssh import mesh
 from gpu_node.facts.ssh.state import Names, parse_names
-from tests.shells import SHELLS, ask
+from tests.shells import ask
 
 # As glibc's: the canonical name is in the first line of each answer; unknown names have none.
 GETENT = """#!/bin/sh
@@ -71,7 +71,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_one_question_where_all_names_are_known(shell: str, folder: Path) -> None:
     """IPv4 addresses are not asked about."""
     found, calls = asked(shell, folder, WELL)
@@ -79,7 +78,6 @@ def test_one_question_where_all_names_are_known(shell: str, folder: Path) -> Non
     assert calls == ["n1 n2 n3 box.example.com n4"]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_an_unknown_name_alone_is_asked_again(shell: str, folder: Path) -> None:
     """The answers about the others are theirs."""
     found, calls = asked(shell, folder, tuple(row for row in WELL if row[:2] != "n2"))
@@ -88,7 +86,6 @@ def test_an_unknown_name_alone_is_asked_again(shell: str, folder: Path) -> None:
     assert calls[1:] == ["n2"]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("canonical", ["other.example.com", "n1", "n33"])
 def test_an_answer_that_may_be_of_another_name(shell: str, folder: Path, canonical: str) -> None:
     """Each name is asked alone then."""
@@ -98,7 +95,6 @@ def test_an_answer_that_may_be_of_another_name(shell: str, folder: Path, canonic
     assert sorted(calls[1:]) == ["box.example.com", "n1", "n2", "n3", "n4"]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("rows", NEAR)
 def test_an_unknown_name_gets_no_answer_of_another(
     shell: str, folder: Path, rows: tuple[str, ...]

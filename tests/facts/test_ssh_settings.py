@@ -14,7 +14,7 @@ from gpu_node.facts.ssh import mesh
 from gpu_node.facts.ssh import state as ssh
 from gpu_node.facts.ssh.settings import ClientSettings, parse_client, parse_sshd
 from gpu_node.facts.ssh.state import SshState
-from tests.shells import SHELLS, ask
+from tests.shells import ask
 
 NODES = (
     Peer(name="a", address="192.0.2.1", port=2222),
@@ -59,7 +59,6 @@ def answer(shell: str, name: str, folder: Path) -> str:
     return ask(shell, [replace(section, command=command)]).sections[name].require()
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_sshd_is_asked_as_who_comes_from_each_node(shell: str, folder: Path) -> None:
     """Where there is a Match block; the tokens of a file's name stand for the user."""
     (folder / "config" / "sshd_config").write_text("UsePAM yes\n\tmatch Host b\n")
@@ -76,7 +75,6 @@ def test_sshd_is_asked_as_who_comes_from_each_node(shell: str, folder: Path) -> 
     assert len(asked) == 3
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_without_a_match_block_sshd_is_asked_once(shell: str, folder: Path) -> None:
     """One answer is that for every node."""
     (folder / "config" / "sshd_config").write_text("# Match nothing\nauthorizedKeysFile x\n")
@@ -94,7 +92,6 @@ REFUSING = {
 
 
 @pytest.mark.parametrize(("line", "expected"), REFUSING.items(), ids=REFUSING)
-@pytest.mark.parametrize("shell", SHELLS)
 def test_what_refuses_every_key(shell: str, folder: Path, line: str, expected: str) -> None:
     """It is named for each node; what lets keys in is not asked about."""
     (folder / "config" / "sshd_config").write_text(f"{line}\n")
@@ -105,7 +102,6 @@ def test_what_refuses_every_key(shell: str, folder: Path, line: str, expected: s
     assert (folder / "asked").exists() == bool(expected)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_ssh_is_asked_about_nodes_with_settings_of_their_own(shell: str, folder: Path) -> None:
     """Keys are looked for in the files that it reads; lines that may decide are named."""
     (folder / "global").write_text(f"[a]:2222 {KEY}\n")
@@ -162,7 +158,6 @@ def stand_in(folder: Path, own: str = "hostname $2", first: str = "") -> None:
     (folder / "ssh").write_text(f"#!/bin/sh\n{first}\n{words}\n")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("text", FILES)
 def test_nodes_that_have_settings_of_their_own(shell: str, folder: Path, text: str) -> None:
     """What may be different is never taken for the same."""
@@ -176,7 +171,6 @@ def test_nodes_that_have_settings_of_their_own(shell: str, folder: Path, text: s
     assert (found.others is None) is (FILES[text] == "abc")
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_node_about_which_ssh_says_nothing(shell: str, folder: Path) -> None:
     """Its settings are unknown, and not the usual ones."""
     stand_in(folder, first="[ $2 != b ] || exit 255")
@@ -194,7 +188,6 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("odd", ODD)
 def test_settings_that_differ_by_name(shell: str, folder: Path, odd: str) -> None:
     """Each node is asked about, whatever the files say."""
@@ -210,7 +203,6 @@ PROXIES = {
 }
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_no_password_of_a_proxy_is_sent(shell: str, folder: Path) -> None:
     """Neither from ssh's own answer nor from a line of its files; and the report shows none."""
     config = folder / "home" / ".ssh" / "config"
@@ -234,7 +226,6 @@ def without_lines(sent: ClientSettings) -> ClientSettings:
     return sent.model_copy(update={"lines": ()})
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_the_default_needs_no_question(shell: str, folder: Path) -> None:
     """A start of sshd costs more than a look into its file."""
     config = f"Include {folder}/config/sshd_config.d/*.conf\n#AuthorizedKeysFile x\n"

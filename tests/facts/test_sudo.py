@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from gpu_node.facts.ask.sudo import why_refused
 from gpu_node.facts.node import ROOT_SECTIONS, sections
 from gpu_node.facts.probe.protocol import Readings, Section, read, render
 from gpu_node.facts.probe.request import ProbeRequest, request_of
+from gpu_node.facts.probe.training_user import AS_USER
 from tests.shells import SHELLS, as_lines, machine_with, run
 
 # The SSH user is another than root until sudo runs.
@@ -53,7 +56,6 @@ class Node:
         return log.read_text().splitlines() if log.exists() else []
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("less", [(), ("timeout",)], ids=["timeout", "no-timeout"])
 def test_one_sudo_asks_what_needs_root(shell: str, less: tuple[str, ...], tmp_path: Path) -> None:
     """All of it, and nothing else; the log of sudo shows one `sh`."""
@@ -71,7 +73,6 @@ def test_one_sudo_asks_what_needs_root(shell: str, less: tuple[str, ...], tmp_pa
     assert node.uses() == ["-n -H sh"]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_without_sudo_in_the_inventory_none_is_used(shell: str, tmp_path: Path) -> None:
     """Everything is asked as the SSH user."""
     node = Node(tmp_path)
@@ -81,7 +82,6 @@ def test_without_sudo_in_the_inventory_none_is_used(shell: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("less", [(), ("timeout",)], ids=["timeout", "no-timeout"])
-@pytest.mark.parametrize("shell", SHELLS)
 def test_sudo_asks_more_than_an_argument_takes(
     shell: str, less: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -92,7 +92,6 @@ def test_sudo_asks_more_than_an_argument_takes(
     assert [each.require() for each in answer.sections.values()] == ["0 alice"] * 4
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_root_needs_no_sudo(shell: str, tmp_path: Path) -> None:
     """An inventory may say so for all nodes, and one of them lets root in."""
     node = Node(tmp_path)
@@ -105,7 +104,6 @@ def test_root_needs_no_sudo(shell: str, tmp_path: Path) -> None:
 TTY = "sudo: sorry, you must have a tty to run sudo"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(
     ("sudo", "words"),
     [
@@ -122,7 +120,6 @@ def test_a_refusal_is_reported(shell: str, sudo: str, words: str, tmp_path: Path
     assert answer.sections["a.shared"].text == "it's\nshared"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_sudo_is_not_installed(shell: str, tmp_path: Path) -> None:
     """The shell's words are taken for a refusal."""
     node = Node(tmp_path)
@@ -131,7 +128,6 @@ def test_sudo_is_not_installed(shell: str, tmp_path: Path) -> None:
     assert refusal is not None and why_refused(refusal).reason == "sudo is not installed"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_what_sudo_prints_beside_the_answer_does_no_harm(shell: str, tmp_path: Path) -> None:
     """A host name that does not resolve, a greeting in another encoding, a long lecture."""
     noise = "printf 'sudo: unable to resolve host \\377\\n' >&2\n"
@@ -140,7 +136,6 @@ def test_what_sudo_prints_beside_the_answer_does_no_harm(shell: str, tmp_path: P
     assert answer.sections["a.rooted"].text == "0 alice"
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_sudo_that_hangs(shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest is read, and what needs root is unreadable with the reason."""
     monkeypatch.setattr("gpu_node.facts.probe.protocol.SUDO_SECONDS", -9)
@@ -202,7 +197,7 @@ def test_what_is_never_asked_as_root() -> None:
     # Files of apt with a password in them are closed; those of a home are read as its owner.
     rooted.remove("env.proxies")
     assert not [each for each in rooted if each.startswith(("env.", "workspace.", "nccl.env"))]
-    assert not rooted & {"ssh.account", "ssh.authorized", "ssh.pending", "ssh.known", "ssh.logins"}
+    assert not rooted & {"ssh.account", "ssh.authorized", "ssh.known", "ssh.logins"}
 
 
 @pytest.mark.parametrize(
@@ -219,3 +214,20 @@ def test_another_user_who_trains(data: dict[str, str], apart: bool) -> None:
     assert named.trains_apart == apart
     rooted = {each.name for each in sections(named) if each.root}
     assert ({"env.bashrc", "ssh.account"} <= rooted) == apart
+
+
+def test_another_user_gets_no_terminal(shell: str, tmp_path: Path) -> None:
+    """The script of `gpu-node probe` runs at one: that user could type commands into it."""
+    sudo = tmp_path / "sudo"
+    sudo.write_text('#!/bin/sh\nshift 3\nexec "$@"\n')  # as before 1.9.14
+    sudo.chmod(0o755)
+    script = f"gn_uid=1 gn_me=me user=other\n{AS_USER}\nas_user 'cut -d\" \" -f7 /proc/self/stat'"
+    program, *options = SHELLS[shell]
+    words = ["env", f"PATH={tmp_path}:{os.environ['PATH']}", program, *options, "-c", script]
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execvp(words[0], words)
+    printed = os.read(terminal, 100)
+    os.waitpid(child, 0)
+    os.close(terminal)
+    assert printed.split() == [b"0"]

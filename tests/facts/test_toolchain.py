@@ -16,7 +16,6 @@ from gpu_node.lab.machine import as_root
 from tests.shells import SHELLS, as_lines, ask
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_what_is_in_the_way_of_our_links(tmp_path: Path, shell: str) -> None:
     """A user's file, and a dangling link; a link to a release of ours is none."""
     links = tmp_path / "links"
@@ -35,7 +34,6 @@ def test_what_is_in_the_way_of_our_links(tmp_path: Path, shell: str) -> None:
     assert found.releases == (f"{tmp_path}/cmake-3.25.2",)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize(("mode", "owner"), [("755", "root"), ("755", "daemon"), ("777", "root")])
 def test_a_cmake_runs_as_its_owner(owned: Path, mode: str, owner: str, shell: str) -> None:
     """One that everyone may write does not run as root: the section is unreadable."""

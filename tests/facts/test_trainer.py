@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import getpass
 
-import pytest
-
 from gpu_node.facts.limits.state import SECTIONS, parse_user, sections
 from gpu_node.facts.probe.request import ProbeRequest
-from tests.shells import SHELLS, ask
+from tests.shells import ask
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_user_is_asked_for_by_name(shell: str) -> None:
     """With the same answer as of the user who runs the probe."""
     *_, about = sections(ProbeRequest(user=getpass.getuser(), trains_apart=True))
@@ -21,7 +18,6 @@ def test_a_user_is_asked_for_by_name(shell: str) -> None:
     assert found is not None and found == readings.take("limits.user", parse_user)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_no_such_user(shell: str) -> None:
     *_, about = sections(ProbeRequest(user="no such; user", trains_apart=True))
     readings = ask(shell, [about])

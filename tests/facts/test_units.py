@@ -8,8 +8,8 @@ import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.facts.driver.state import SECTIONS
-from tests.deploy import running
-from tests.deploy.running import SHELLS, run_apart
+from tests import node_scripts
+from tests.node_scripts import run_apart
 
 (UNITS,) = [section for section in SECTIONS if section.name == "driver.units"]
 DROP = "/etc/systemd/system/nvidia-persistenced.service.d/gpu-node.conf"
@@ -17,17 +17,11 @@ OWN = "/etc/systemd/system/gpu-node-persistence.service"
 WRITTEN = [f"mkdir -p {Path(DROP).parent}", f"touch {DROP} {OWN}"]
 
 
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> str:
-    """Each kind of sh that a node may have."""
-    return str(request.param)
-
-
 @pytest.fixture
-def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def newer(tmp_path: Path, programs: Path) -> Path:
     """The units, one a line, whose files systemd has not read."""
-    program = tmp_path / "bin" / "systemctl"
-    program.parent.mkdir()
+    programs.mkdir()
+    program = programs / "systemctl"
     program.write_text(
         f"""#!/bin/sh
 [ -e {tmp_path}/newer ] || {{ echo 'Failed to get properties' >&2; exit 1; }}
@@ -36,11 +30,10 @@ if grep -qx "$4" {tmp_path}/newer; then echo NeedDaemonReload=yes; else echo Nee
 """
     )
     program.chmod(0o755)
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{program.parent}:")
     return tmp_path / "newer"
 
 
-def found(shell: str, *before: str, systemd: bool = True) -> running.Ended:
+def found(shell: str, *before: str, systemd: bool = True) -> node_scripts.Ended:
     """Run the section where these commands have written files."""
     made = ["mkdir -p /etc/systemd/system", "mount -t tmpfs none /etc/systemd/system"]
     made += ["mount -t tmpfs none /run", *(["mkdir -p /run/systemd/system"] if systemd else [])]

@@ -6,12 +6,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from gpu_node.facts.driver.state import SECTIONS, parse_updates
 from gpu_node.facts.probe.protocol import Reading, Readings
 from tests import shells
-from tests.shells import SHELLS
 
 (UPDATES,) = [section for section in SECTIONS if section.name == "driver.updates"]
 ENDLESS = "((((.+)+)+)+)+Q"
@@ -38,7 +35,6 @@ def asked(folder: Path, shell: str, *patterns: str) -> Reading:
     return readings.sections["driver.updates"]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_what_patterns_spare_is_found_on_the_node(tmp_path: Path, shell: str) -> None:
     """As Python takes them: from the beginning, and one that is none is passed over."""
     answer = asked(tmp_path / "bin", shell, "linux-", "[", "vidia", "kmod-.*a$", "it's (1)?")

@@ -10,8 +10,7 @@ import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.facts.driver.upgrades import SECTIONS, Upgrade, parse_upgrade
-from tests.deploy import running
-from tests.deploy.running import SHELLS, run_apart
+from tests.node_scripts import run_apart
 
 (SECTION,) = SECTIONS
 LIBRARY = "/mnt/libnvidia-ml.so.535.154.05"
@@ -54,18 +53,11 @@ nvidia-driver-latest-dkms-NVML.x86_64
 """
 
 
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> str:
-    """Each kind of sh that a node may have."""
-    return str(request.param)
-
-
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(programs: Path) -> Path:
     """A folder whose programs come first in PATH."""
-    (tmp_path / "bin").mkdir()
-    monkeypatch.setattr(running, "FIRST_IN_PATH", f"{tmp_path / 'bin'}:")
-    return tmp_path / "bin"
+    programs.mkdir()
+    return programs
 
 
 def asked(folder: Path, shell: str, before: str, programs: Mapping[str, str]) -> Upgrade:

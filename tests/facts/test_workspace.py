@@ -28,7 +28,7 @@ from gpu_node.facts.workspace.state import (
     sections,
 )
 from tests.drift import states
-from tests.shells import SHELLS, ask, busybox_machine
+from tests.shells import ask, busybox_machine
 
 TIME = 1_712_044_800  # 2024-04-02 08:00:00 UTC
 NAMES = (
@@ -71,7 +71,6 @@ def tree(folder: Path, shell: str, *excludes: str, env: dict[str, str] | None = 
     return found
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_what_is_listed(folder: Path, shell: str) -> None:
     """Files by size and time, links by target, folders by mode; the patterns are rsync's own."""
     found = tree(folder, shell, "cache/*", "*.pyc")
@@ -90,7 +89,6 @@ def test_what_is_listed(folder: Path, shell: str) -> None:
     assert (found.exists, found.files, found.bytes) == (True, 5, 25)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_folder_that_is_not_there(tmp_path: Path, shell: str) -> None:
     """Absent is an answer, and nothing is counted."""
     assert tree(tmp_path / "none", shell) == Tree(exists=False)
@@ -107,21 +105,20 @@ def test_the_controller_lists_as_a_node_does(folder: Path) -> None:
     """One digest on both sides; what differs between them is a file, and no way of listing."""
     wanted = copied(folder, "*.pyc", source=CONTROLLER)
     assert own_tree(wanted) == tree(folder, "dash", "*.pyc")
-    found = with_source(states.found(), wanted).workspace
+    found = with_source(states.state(), wanted).workspace
     assert found.source == own_tree(wanted) and found.source_rsync
-    assert with_source(states.found(), copied(folder)) == states.found()
+    assert with_source(states.state(), copied(folder)) == states.state()
 
 
 def test_each_source_of_a_list(folder: Path, tmp_path: Path) -> None:
     """One that is missing is not another one's tree, and a node's are not the controller's."""
     there = copied(folder, source=CONTROLLER)
     missing = Copied("/data/models", str(tmp_path / "none"), CONTROLLER)
-    found = with_sources(states.found(), (missing, there, copied(folder))).workspace
+    found = with_sources(states.state(), (missing, there, copied(folder))).workspace
     assert found.sources == {missing.origin: Tree(exists=False), there.origin: own_tree(there)}
-    assert with_sources(states.found(), (copied(folder),)) == states.found()
+    assert with_sources(states.state(), (copied(folder),)) == states.state()
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_a_list_of_directories(folder: Path, tmp_path: Path, shell: str) -> None:
     """Each is listed with its own patterns, and the room for each is known."""
     none = str(tmp_path / "none" / "below")
@@ -149,7 +146,6 @@ def test_a_change_is_seen(folder: Path) -> None:
     assert len(digests) == 4
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_directories(folder: Path, tmp_path: Path, shell: str) -> None:
     """What is there, what is none, and what is missing."""
     folder.chmod(0o2770)
@@ -181,7 +177,6 @@ def many_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_thousands_of_files(many_files: Path, shell: str) -> None:
     """20,000 of them take less than two seconds of processor time and half a megabyte."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -222,7 +217,6 @@ def place() -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another account is needed")
-@pytest.mark.parametrize("shell", SHELLS)
 def test_root_lists_as_the_owner(place: Path, shell: str) -> None:
     """A user who links the workspace to what root alone may see learns nothing of it."""
     (place / "closed").mkdir(mode=0o700)

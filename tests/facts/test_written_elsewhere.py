@@ -167,20 +167,20 @@ def state_with(change: dict[str, str]) -> NodeState:
     state = ssh.parse(readings)
     unread = [each for each in readings.unread if each.reason != "not asked"]
     plain = [{"area": "ssh", "section": each.section, "reason": each.reason} for each in unread]
-    return states.found({"ssh": state.model_dump(mode="json"), "unreadable": plain})
+    return states.state({"ssh": state.model_dump(mode="json"), "unreadable": plain})
 
 
 @pytest.mark.parametrize("name", HOSTILE_SECTIONS)
 def test_the_mesh_has_none_of_it(name: str) -> None:
     """The node that says it is unreadable; of the others each line is what it is without it."""
     found = state_with(HOSTILE_SECTIONS[name])
-    findings = check(found, states.wanted(), states.among())
+    findings = check(found, states.wanted(), states.nodes())
     assert any(each.rule == "ssh.unreadable" for each in findings)
-    around = states.among()
-    among = replace(around, found={**around.found, "v100-01": found})
-    healthy = states.found(states.MESH)
-    lines = mesh.known_wanted(healthy, among)
-    assert lines["a100-01"] == mesh.known_wanted(healthy, states.among())["a100-01"]
+    around = states.nodes()
+    around = replace(around, states={**around.states, "v100-01": found})
+    healthy = states.state(states.MESH)
+    lines = mesh.known_wanted(healthy, around)
+    assert lines["a100-01"] == mesh.known_wanted(healthy, states.nodes())["a100-01"]
     account = found.ssh.account
     public = account.public if account is not None else None
     written = [*lines.get("v100-01", ())]
@@ -190,7 +190,7 @@ def test_the_mesh_has_none_of_it(name: str) -> None:
     for line in written:
         assert "cert-authority" not in line and "command" not in line and "*" not in line
         assert line.count(" ") <= 4
-    rules = {each.rule for each in check(healthy, states.wanted(), among)}
+    rules = {each.rule for each in check(healthy, states.wanted(), around)}
     assert "ssh.unreadable" not in rules
 
 
@@ -277,6 +277,22 @@ def test_words_for_pip(change: dict[str, Any]) -> None:
     nccl.parse_environment(json.dumps(ENVIRONMENT))
     with pytest.raises(Unreadable):
         nccl.parse_environment(json.dumps({**ENVIRONMENT, **change}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"architectures": ["sm_%s"]},
+        {"compilers": {"least": "none", "header": None, "cuda": {}}},
+        {"compilers": {"least": "9", "header": None, "cuda": {"12.1": ["9", "9" * 5000]}}},
+    ],
+)
+def test_what_rules_compare_as_numbers(change: dict[str, Any]) -> None:
+    """No rule meets another form of it."""
+    with pytest.raises(ValueError, match="should match pattern"):
+        nccl.parse_environment(
+            json.dumps({**ENVIRONMENT, "torch": {**ENVIRONMENT["torch"], **change}})
+        )
 
 
 LOOK = {

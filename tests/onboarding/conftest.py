@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from paramiko import ECDSAKey
 
+from gpu_node.deploy.engine.pyinfra_process import VARIABLE
 from gpu_node.deploy.files import replace as replacement
-from gpu_node.onboarding.trust.password import VARIABLE
-from tests.deploy.running import SHELLS
 from tests.onboarding.serving import Sshd, serving
 
 
@@ -54,12 +53,6 @@ def key(tmp_path: Path) -> Path:
     file = tmp_path / "own key"
     ECDSAKey.generate().write_private_key_file(str(file))
     return file
-
-
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> str:
-    """Each kind of sh that a node may have."""
-    return str(request.param)
 
 
 @pytest.fixture(autouse=True)

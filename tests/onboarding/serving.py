@@ -22,11 +22,9 @@ from paramiko.common import (
     OPEN_SUCCEEDED,
 )
 from paramiko.server import InteractiveQuery
-from pyinfra.connectors import ssh
-from pyinfra.connectors.sshuserclient import client
 from typing_extensions import override
 
-from gpu_node.inventories.connection import handshake, trusted
+from gpu_node.inventories.connection import trusted
 from gpu_node.onboarding.trust.host_keys import Server
 
 PASSWORD = "s3cr3t hunter2 \xfc"
@@ -239,13 +237,9 @@ def _serve(listener: socket.socket, sshd: Sshd) -> None:
 
 
 def at_home(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
-    """Log in by pyinfra as a user with this home; its own client comes back after the test."""
-    monkeypatch.setattr(ssh, "SSHClient", ssh.SSHClient)
-    monkeypatch.setattr(client, "SSHClient", client.SSHClient)
-    monkeypatch.setattr(client, "get_host_keys", client.get_host_keys)
+    """Log in as a user with this home, whom no known_hosts file of the system concerns."""
     monkeypatch.setattr(trusted, "GLOBAL", home / "ssh_known_hosts")
     monkeypatch.setenv("HOME", str(home))
-    handshake.install()
 
 
 @contextmanager

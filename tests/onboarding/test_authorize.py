@@ -14,7 +14,7 @@ from gpu_node.onboarding.trust.keys import install_key, public_key
 from gpu_node.onboarding.trust.login import KeyRefused, open_session, prove_key
 from gpu_node.onboarding.trust.password import Secret
 from gpu_node.onboarding.trust.session import Result
-from tests.deploy.running import Ended, run, tree
+from tests.node_scripts import Ended, run, tree
 from tests.onboarding.serving import PASSWORD, Sshd
 
 LINE = "ssh-ed25519 AAAAC3Nza+/= zhang@home it's"

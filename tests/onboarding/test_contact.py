@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from paramiko import ECDSAKey, PKey, RSAKey
 
-from gpu_node.facts.ask import host_key as asking
+from gpu_node.inventories.connection import offered as asking
 from gpu_node.onboarding.errors import ContactError
 from gpu_node.onboarding.trust.host_keys import (
     Server,

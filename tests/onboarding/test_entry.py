@@ -158,15 +158,23 @@ def test_a_gpu_that_the_inventory_alone_knows(tmp_path: Path) -> None:
 
 
 def test_unknown_gpus(tmp_path: Path) -> None:
-    groups = "or name its group: --group a100, v100, odd, big, spare"
+    """The next step is one that the inventory's file alone needs, as another test takes it."""
+    groups = "and name it: --group a100, v100, odd, big, spare"
     assert refused(tmp_path, ["0xFFF0"]) == (
-        "found 1 x 10de:fff0 (drift/data/pci_ids.tsv lacks this id); next: add it to "
-        f"drift/data/pci_ids.tsv and its model to gpus.tsv, {groups}"
+        "found 1 x 10de:fff0 (no group is for them, and no table has this PCI id); next: give a "
+        f"group of the inventory gpu: {{model: NAME, count: 1}}, {groups}"
     )
     assert refused(tmp_path, ["NVIDIA Bar 1"]) == (
-        "found 1 x NVIDIA Bar 1 (drift/data/gpus.tsv lacks this model); next: add it there, "
-        + groups
+        "found 1 x NVIDIA Bar 1 (no group is for them, and no table has this model); next: give a "
+        f"group of the inventory gpu: {{model: NVIDIA Bar 1, count: 1}}, {groups}"
     )
+
+
+def test_an_unknown_gpu_in_a_group_that_has_it_now(tmp_path: Path) -> None:
+    """By its name without a word, by its PCI id with --group."""
+    file = FILE.replace("  spare:\n", "  spare: {gpu: {model: NVIDIA Bar 1, count: 1}}\n")
+    assert ask(tmp_path, ["NVIDIA Bar 1"], file).group == "spare"
+    assert ask(tmp_path, ["0xFFF0"], file, group="spare").group == "spare"
 
 
 def test_unknown_gpus_in_a_group_that_was_asked_for(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_node.inventories.schema import Cluster, load
 from gpu_node.onboarding.forecast import foreseen
-from tests.drift.states import found
+from tests.drift import states
 
 FILE = """\
 cluster: c
@@ -40,7 +40,7 @@ def cluster(file: Path, text: str = FILE) -> Cluster:
 
 
 def foreseen_lines(cluster: Cluster, **state: Any) -> list[str]:
-    return foreseen(found(state), cluster, "v100-02")
+    return foreseen(states.state(state), cluster, "v100-02")
 
 
 def test_what_the_environments_stage_copies(file: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_node.onboarding.trust.password import VARIABLE
+from gpu_node.deploy.engine.pyinfra_process import VARIABLE
 from tests.onboarding.serving import PASSWORD, Sshd
 
 REPOSITORY = Path(__file__).parents[2]

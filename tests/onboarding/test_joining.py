@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from gpu_node.deploy.console import UserConsole
 from gpu_node.drift.engine.differences import Difference
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.subject import Thing, about_one
 from gpu_node.drift.report.model import HostReport, Report, Summary, Tool
 from gpu_node.onboarding import joining, journal
-from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.inventory_files import Site, site_of
 from gpu_node.onboarding.joining import Joining, lacks

@@ -17,7 +17,7 @@ from gpu_node.onboarding.trust.keys import own_keys, public_key
 from gpu_node.onboarding.trust.login import Password, methods, open_session, prove_key
 from gpu_node.onboarding.trust.password import Secret
 from gpu_node.onboarding.trust.session import Session
-from tests.deploy.running import until
+from tests.node_scripts import until
 from tests.onboarding.serving import PASSWORD, Sshd
 
 

@@ -17,8 +17,8 @@ import pytest
 from paramiko import ECDSAKey
 from typing_extensions import override
 
+from gpu_node.deploy.console import UserConsole
 from gpu_node.inventories.schema import load
-from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import ContactError, Stopped
 from gpu_node.onboarding.new_site import Access, NewNode, NewSite, nodes_of
 from tests.drift import states
@@ -278,7 +278,7 @@ def test_what_a_training_needs_more_of_is_an_example(sshd: Sshd, tmp_path: Path)
     made = site(sshd, tmp_path, True)
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "known_hosts").touch()
-    found = {"a": states.found(small), "b": states.found(), "c": states.found(unread)}
+    found = {"a": states.state(small), "b": states.state(), "c": states.state(unread)}
     text = made.text(NODES, found)
     assert "  # shm: {size: 8G}  # found: 64M on a; 8G on b\n" in text
     assert (
@@ -298,8 +298,8 @@ def test_what_a_proposed_size_fits(sshd: Sshd, tmp_path: Path) -> None:
     made = site(sshd, tmp_path, True)
     little = {"host": {"memory": {"total": 8 << 30}}, "shm": {"usage": {"size": 67108864}}}
     large = {"shm": {"usage": {"size": 64 << 30}}}
-    assert "# shm: {size: 4G}  # found: 64M on a\n" in made.text(NODES, {"a": states.found(little)})
-    assert "# shm: {size: 8G}  # found: 64G on a\n" in made.text(NODES, {"a": states.found(large)})
+    assert "# shm: {size: 4G}  # found: 64M on a\n" in made.text(NODES, {"a": states.state(little)})
+    assert "# shm: {size: 8G}  # found: 64G on a\n" in made.text(NODES, {"a": states.state(large)})
 
 
 def test_an_address_in_the_folders_place(sshd: Sshd, tmp_path: Path) -> None:
@@ -360,9 +360,9 @@ def test_what_was_found_is_suggested(sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "my key").touch()
     address = {"interface": "bond0", "address": "10.0.0.1/24", "scope": "global"}
     found = {
-        "a": states.found({"network": {"addresses": [address]}}),
-        "b": states.found({}),
-        "c": states.found({"driver": {"smi": None, "loaded": {"nvidia": "$(reboot)"}}}),
+        "a": states.state({"network": {"addresses": [address]}}),
+        "b": states.state({}),
+        "c": states.state({"driver": {"smi": None, "loaded": {"nvidia": "$(reboot)"}}}),
     }
     places = {"a": "/opt/envs/dis\n/opt/a: [b\n", "b": "/opt/envs/dis\n", "c": "x\x1b\n"}
     text = made.text(NODES, found, places)

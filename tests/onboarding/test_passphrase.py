@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from gpu_node.onboarding.console import UserConsole
+from gpu_node.deploy.console import UserConsole
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.trust.passphrase import without_passphrase
-from tests.deploy.running import until
+from tests.node_scripts import until
 
 WORD = "a passphrase"
 

@@ -19,9 +19,10 @@ from pathlib import Path
 
 import pytest
 
+from gpu_node.deploy.engine.pyinfra_process import VARIABLE
 from gpu_node.onboarding.errors import ContactError
 from gpu_node.onboarding.trust import password as password_module
-from gpu_node.onboarding.trust.password import VARIABLE, Secret, asked, given, typed
+from gpu_node.onboarding.trust.password import Secret, asked, given, typed
 
 PASSWORD = "hunter2 \xfc'\""
 REPOSITORY = Path(__file__).parents[2]

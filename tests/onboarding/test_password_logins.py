@@ -21,8 +21,9 @@ from gpu_node.onboarding.trust import password_logins as room
 from gpu_node.onboarding.trust.login import methods, open_session
 from gpu_node.onboarding.trust.password_logins import MAIN, OWN, refuse_passwords
 from gpu_node.onboarding.trust.session import Session
-from tests.deploy.running import SHELLS, tree
+from tests.node_scripts import tree
 from tests.onboarding.serving import Sshd
+from tests.shells import SHELLS
 
 DEBIAN = "# a comment\nInclude /etc/ssh/sshd_config.d/*.conf\n\nPasswordAuthentication yes\n"
 CENTOS_7 = "#Port 22\r\nPermitRootLogin yes\nPasswordAuthentication yes\nMatch User x\n"
@@ -252,13 +253,13 @@ def test_a_reload_that_is_none(
     assert output in refusal(session, sshd, etc)
 
 
-@pytest.fixture(params=SHELLS)
-def reload(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], tuple[int, str]]:
+@pytest.fixture
+def reload(shell: str, tmp_path: Path) -> Callable[[], tuple[int, str]]:
     """Run the real script beside an sshd of the test's own; the folder has its programs."""
 
     def run() -> tuple[int, str]:
         done = subprocess.run(
-            [*SHELLS[request.param], "-c", text("reload_sshd")],
+            [*SHELLS[shell], "-c", text("reload_sshd")],
             env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
             capture_output=True,
             text=True,

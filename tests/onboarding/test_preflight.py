@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpu_node.drift.preflight import Row
+from gpu_node.drift.engine.preflight import Row
 from gpu_node.facts.probe.protocol import Reading, Readings, Section
 from gpu_node.onboarding import preflight
 from tests.shells import as_lines, run
@@ -55,7 +55,7 @@ def test_the_server_itself_is_no_node_to_ask(cluster: dict[str, Any]) -> None:
     """A second onboarding finds it in the inventory; the others are asked about it."""
     rows = _look()
     assert (cluster["inventory"], cluster["limits"]) == ("site.py", ["a100-01"])
-    scan = next(each for each in cluster["sections"] if each.name == "preflight.scans")
+    scan = next(each for each in cluster["sections"] if each.name == "ssh.scans")
     assert "scan v100-02 192.0.2.12 22 rsa &" in scan.command
     subjects = [row.subject for row in rows]
     assert "way to a100-01" in subjects

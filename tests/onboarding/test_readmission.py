@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gpu_node.deploy.console import UserConsole
+from gpu_node.inventories.errors import Unconfirmed
 from gpu_node.onboarding import journal
 from gpu_node.onboarding.admission import Admission, Options, Request
-from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import ContactError, Stopped
 from gpu_node.onboarding.inventory_files import Site, site_of
 from gpu_node.onboarding.journal import Journal
@@ -87,7 +88,7 @@ def test_a_member_is_let_in_and_joins_again(site: Site, account: Sshd) -> None:
     error = (
         "^found no terminal to confirm that its key is let in again; allowed: a terminal, or -y$"
     )
-    with pytest.raises(Stopped, match=error):
+    with pytest.raises(Unconfirmed, match=error):
         again(site, GIVEN, yes=False)
     assert not account.authorized_keys.exists()
     assert again(site, GIVEN)[0]

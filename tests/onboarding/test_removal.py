@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gpu_node.deploy.console import UserConsole
+from gpu_node.inventories.errors import Unconfirmed
 from gpu_node.inventories.yaml import edit as editing
 from gpu_node.inventories.yaml.edit import with_host
 from gpu_node.onboarding import journal, removal
-from gpu_node.onboarding.console import UserConsole
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.inventory_files import Site, site_of
 from gpu_node.onboarding.journal import Journal
@@ -95,7 +96,7 @@ def test_a_group_without_hosts_stays(
 def test_without_a_confirmation_nothing_changes(site: Site, runs: list[dict[str, str]]) -> None:
     before = site.text(), known(site)
     with pytest.raises(
-        Stopped, match=r"^found no terminal to confirm the removal; allowed: a terminal, or -y$"
+        Unconfirmed, match=r"^found no terminal to confirm the removal; allowed: a terminal, or -y$"
     ):
         remove(site, NEW, UserConsole())
     assert (site.text(), known(site)) == before and runs == []

@@ -15,7 +15,7 @@ import pytest
 from _pytest.mark import ParameterSet
 from paramiko import ECDSAKey
 
-from tests.deploy.running import until
+from tests.node_scripts import until
 
 REPOSITORY = Path(__file__).parents[2]
 LINE = "ours: interrupted"

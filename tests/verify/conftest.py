@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from gpu_node.verify import nodes
-from tests.verify.running import SHELLS, with_shell
+from tests.verify.job_scripts import with_shell
 
 
-@pytest.fixture(params=SHELLS)
-def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+@pytest.fixture
+def environment(shell: str, tmp_path: Path) -> dict[str, str]:
     """An environment of each shell, in which python3 is ours."""
-    return with_shell(tmp_path / "bin", request.param)
+    return with_shell(tmp_path / "bin", shell)
 
 
 @pytest.fixture

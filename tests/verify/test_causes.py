@@ -224,3 +224,12 @@ def test_a_node_without_a_rank(kind: str, output: RankOutput, message: str) -> N
     outputs = {"v100-01": RankOutput(), "a100-01": output}
     (found,) = causes.stopped(start, [rank(0, "done")], outputs)
     assert found.startswith(f"v100-01: no rank started: {message}")
+
+
+def test_the_output_of_a_failed_run_names_its_cause() -> None:
+    """As its log would."""
+    line = "RuntimeError: CUDA error: no kernel image is available for execution on the device"
+    outputs = {"a100-01": RankOutput(logs={0: ("loading", line)}), "v100-01": RankOutput()}
+    (note,) = causes.known(outputs)
+    assert "gpu-node explain cause.no-kernel-image" in note
+    assert list(causes.known({"a100-01": RankOutput(logs={0: ("loading", "done")})})) == []

@@ -28,7 +28,7 @@ from gpu_node.verify.request import Request
 from gpu_node.verify.run import _Run
 from gpu_node.verify.sessions import Node, Refused
 from tests.examples import examples
-from tests.verify.running import ask
+from tests.verify.job_scripts import ask
 from tests.verify.test_ranks import lines
 
 HONEST = {"python": "/p", "names": {"a": None}, "port": 5, "root": False, "deepspeed": False}

@@ -17,7 +17,7 @@ import pytest
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.verify import nodes
 from tests import environments
-from tests.verify.running import ask, program, with_shell
+from tests.verify.job_scripts import ask, program, with_shell
 
 
 def test_the_job_reports_its_python(environment: dict[str, str], run: str) -> None:

@@ -15,7 +15,7 @@ import pytest
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.verify.nodes import START, folder, parse_rank_output
 from gpu_node.verify.plan import Placement, Start, commands, kind_of, script
-from tests.verify.running import SHELLS, program, run, with_shell
+from tests.verify.job_scripts import program, run, with_shell
 
 A = Placement(Peer(name="a100-01", address="10.0.0.4"), "/opt/a/bin/python", "2.1.0", 2)
 V = Placement(Peer(name="v100-01", address="10.0.0.5", port=2222), "/opt/v/bin/python", "2.1.0", 3)
@@ -141,7 +141,6 @@ def launched(start: Start, tmp_path: Path, shell: str, does: dict[str, str]) -> 
     return time.monotonic() - began, files.stdout
 
 
-@pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_ends_when_all_have(here: Start, tmp_path: Path, shell: str) -> None:
     """Each command has its exit status and its output."""
     does = {"a100-01": "echo first", "v100-01": "sleep 1; echo second >&2"}

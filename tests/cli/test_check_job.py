@@ -1,0 +1,135 @@
+"""`gpu-node check-job` on two nodes that answer at once: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from gpu_node.cli.main import main
+from gpu_node.facts.ask.gather import Answer
+from gpu_node.facts.probe.request import JOB
+from tests.drift import states
+from tests.drift.states import merged
+
+Run = Callable[..., tuple[object, str, str]]
+SCHEMA = Path(__file__).parents[2] / "drift" / "report" / "report.schema.json"
+NODES = {"a100-01": "10.168.144.4", "v100-01": "10.168.144.5"}
+CLUSTER = """cluster: c
+defaults: {ssh: {user: root, key: key, known_hosts: known_hosts}}
+hosts:
+  a100-01: {address: 10.168.144.4}
+  v100-01: {address: 10.168.144.5}
+"""
+PEERS = [{"name": name, "address": address, "gpus": 2} for name, address in NODES.items()]
+V100 = {"name": "Tesla V100-PCIE-32GB", "memory": 32510, "capability": "7.0"}
+DEEPSPEED = ["deepspeed", "--hostfile", "hostfile", "train.py", "--deepspeed", "ds.json"]
+CONFIG = {"bf16": {"enabled": True}, "zero_optimization": {"stage": 3}}
+PATHS = ("train.py", "ds.json")
+HOSTFILE = "a100-01 slots=2\nv100-01 slots=2\n"
+
+
+def job(**texts: str) -> dict[str, Any]:
+    """Return what a node has of the job: these files, the script, and DeepSpeed."""
+    packages = {"torch": "2.1.2", "deepspeed": "0.14.0"}
+    return {
+        "files": [{"path": path, "text": text} for path, text in texts.items()],
+        "paths": [{"path": "train.py", "kind": "file", "access": "r", "free": 1 << 40}],
+        "programs": [{"name": "deepspeed", "path": "/e/bin/deepspeed", "python": "/e/bin/python"}],
+        "pythons": [{"path": "/e/bin/python", "version": "3.10", "packages": packages}],
+        "listening": {},
+        "names": {},
+    }
+
+
+@pytest.fixture
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command on the two nodes: exit code, stdout and stderr."""
+
+    (folder / "site.yml").write_text(CLUSTER)
+
+    def ran(*words: str, v100: bool = True, **texts: str) -> tuple[object, str, str]:
+        asked: list[Any] = []
+
+        def gather(inventory: str, limit: object, deep: bool, data: Any, **_: Any) -> Any:
+            asked.append(data[JOB])
+            return {name: answer(name) for name in NODES}
+
+        def answer(name: str) -> Answer:
+            data = {**states.BASE["wanted"], "cluster_nodes": PEERS, "ssh_hostname": NODES[name]}
+            of = {
+                "job": job(**{path.replace("_json", ".json"): each for path, each in texts.items()})
+            }
+            gpus = {"driver": {"smi": {"gpus": [V100, V100]}}} if name == "v100-01" and v100 else {}
+            state = states.state(states.named(merged(of, gpus), name))  # type: ignore[arg-type]
+            return Answer(data, state, reached=True)
+
+        monkeypatch.setattr("gpu_node.cli.asking.gather", gather)
+        monkeypatch.setattr(sys, "argv", ["gpu-node", "check-job", str(folder / "site.py"), *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert [each.paths for each in asked] == [PATHS]
+        output = capsys.readouterr()
+        return ended.value.code, output.out, output.err
+
+    monkeypatch.setenv("COLUMNS", "120")
+    return ran
+
+
+def test_bf16_on_a_v100(run: Run) -> None:
+    """What the file says is judged as `jobs` of the inventory; one list has all that stops it."""
+    code, out, err = run("--", *DEEPSPEED, hostfile=HOSTFILE, ds_json=json.dumps(CONFIG))
+    assert (code, err) == (2, "")
+    head = "deepspeed on a100-01 (2 ranks), v100-01 (2 ranks); bf16; ZeRO 3; started on a100-01"
+    assert out.splitlines()[:2] == [head, "read: hostfile, ds.json of a100-01"]
+    assert "This" in out or "These" in out
+    assert "toolchain.precision" in out and "v100-01" in out
+
+
+def test_one_list(run: Run) -> None:
+    """Of the nodes of the job alone; the other rules of the report are left out."""
+    config = json.dumps({"train_batch_size": 7})
+    _, out, _ = run("--", *DEEPSPEED, hostfile="a100-01 slots=3\n", ds_json=config)
+    found = [line.split()[2] for line in out.splitlines() if line.startswith("error")]
+    assert found == ["job.slots", "job.batch"]
+    assert "These 2 things will stop it:" in out and "v100-01" not in out
+
+
+def test_a_sound_job(run: Run) -> None:
+    """Nothing is found, and nothing else is shown."""
+    config = json.dumps({"fp16": {"enabled": True}, "train_batch_size": 8})
+    code, out, err = run("--", *DEEPSPEED, v100=False, hostfile="a100-01 slots=2\n", ds_json=config)
+    assert (code, err) == (0, "")
+    assert "Nothing was found that will stop it." in out
+
+
+def test_a_value_that_only_the_shell_knows(run: Run) -> None:
+    """It is named, and not judged."""
+    words = ["--", *DEEPSPEED, "--num_train_epochs", "$EPOCHS"]
+    _, out, _ = run(*words, hostfile="a100-01 slots=2\n", ds_json="{}")
+    assert "unknown, not judged: --num_train_epochs" in out
+
+
+def test_the_json_is_a_report(run: Run) -> None:
+    """By the schema of the drift report, without the texts of the job's files."""
+    secret = json.dumps({"bf16": {"enabled": True}, "comment": "s3cret"})
+    code, out, _ = run("--format", "json", "--", *DEEPSPEED, hostfile=HOSTFILE, ds_json=secret)
+    report = json.loads(out)
+    jsonschema.validate(report, json.loads(SCHEMA.read_text()))
+    rules = {each["rule"] for host in report["hosts"].values() for each in host["findings"]}
+    assert code == 2 and "toolchain.precision" in rules and "s3cret" not in out
+
+
+def test_a_configuration_of_this_machine(run: Run, tmp_path: Path) -> None:
+    """--config names it, and the report says whose it is."""
+    file = tmp_path / "ds.json"
+    file.write_text('{"train_batch_size": 7}')
+    line = ["--config", str(file), "--", *DEEPSPEED]
+    code, out, _ = run(*line, hostfile="a100-01 slots=2\n")
+    assert code == 2 and "job.batch" in out
+    assert f"read: {file} of this machine; hostfile of a100-01" in out
