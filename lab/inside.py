@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpu_node.lab import disks, podman
 from gpu_node.lab.errors import LabError
-from gpu_node.lab.machine import SYSTEM_PATH, sudo
+from gpu_node.lab.machine import SYSTEM_PATH, not_installed, sudo
 
 ENV = ("HOME=/root", f"PATH={SYSTEM_PATH}")
 SPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
@@ -102,9 +102,7 @@ def _run(command: list[str], name: str, timeout: float) -> subprocess.CompletedP
                 check=False,
             )
         except FileNotFoundError:
-            raise LabError(
-                f"{command[0]} is not installed; `gpu-node lab up` installs it"
-            ) from None
+            raise not_installed(command[0]) from None
         except subprocess.TimeoutExpired:
             raise LabError(f"{name}: a script did not end within {timeout:g} s") from None
         outputs = []

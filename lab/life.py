@@ -27,9 +27,7 @@ def up() -> None:
     as_root(["true"])  # sudo asks for its password now, and not beneath a spinner
     prerequisites.install()
     keys.make()
-    if not tree.place().is_dir():
-        with step("building the nodes' root tree, one to three minutes"):
-            tree.build()
+    tree.build()
     if not mirror.directory().is_dir():
         with step("packing cmake, wheels and packages for the local mirror"):
             mirror.build()

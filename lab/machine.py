@@ -11,6 +11,11 @@ from gpu_node.lab.errors import LabError
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
+def not_installed(program: str) -> LabError:
+    """Return the error of a program that the lab needs."""
+    return LabError(f"{program} is not installed; `gpu-node lab up` installs it")
+
+
 def run(
     argv: Sequence[str | Path], *, stdin: str = "", check: bool = True, timeout: float = 600
 ) -> subprocess.CompletedProcess[str]:
@@ -27,7 +32,7 @@ def run(
             check=False,
         )
     except FileNotFoundError:
-        raise LabError(f"{command[0]} is not installed; `gpu-node lab up` installs it") from None
+        raise not_installed(command[0]) from None
     except subprocess.TimeoutExpired:
         raise LabError(f"{shown(command)} did not end within {timeout:g} s") from None
     if check and done.returncode != 0:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from gpu_node.lab import apt_sources, cmake, roster
 from gpu_node.lab.machine import as_root
+from gpu_node.lab.progress import step
 
 PACKAGES = [
     *[
@@ -72,6 +73,13 @@ def place() -> Path:
 
 
 def build() -> None:
+    """Leave the tree, which is built where it is missing."""
+    if not place().is_dir():
+        with step("building the nodes' root tree, one to three minutes"):
+            _build()
+
+
+def _build() -> None:
     """Build the tree in a temporary folder and rename it when it is complete."""
     remove_leftovers()
     half = roster.cache() / f"building-{os.getpid()}"

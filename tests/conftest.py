@@ -6,10 +6,13 @@ import os
 import shutil
 from collections import defaultdict
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from gevent import monkey
 from hypothesis import HealthCheck, settings
+
+from tests.shells import SH
 
 # As pyinfra's command does, before any import makes a thread or a socket. What is imported from
 # pyinfra_cli does it, too: later, and after other imports, as it depends on the tests chosen.
@@ -20,6 +23,9 @@ settings.register_profile(
     "beside others", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("beside others")
+
+# TEST, DATE, REASON: tests that may pass only when repeated, until the reason is mended.
+REPEATED = Path(__file__).with_name("repeated.tsv")
 
 # The programs that tests call, by the marker of their lane; "" is `make quick`.
 _QUICK = "bash busybox cc dash git rsync shellcheck ssh ssh-add ssh-agent ssh-keygen unshare"
@@ -34,13 +40,26 @@ PROGRAMS = {
 }
 
 
+@pytest.fixture(params=SH)
+def shell(request: pytest.FixtureRequest) -> str:
+    """Each kind of sh that a node may have."""
+    return str(request.param)
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which the scripts of a test look first for programs."""
+    monkeypatch.setattr("tests.node_scripts.FIRST_IN_PATH", f"{tmp_path / 'bin'}:")
+    return tmp_path / "bin"
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """End if a program of the chosen lane is missing: its tests would fail without a reason.
 
     -m chooses a lane; a single test may not need all programs.
     """
     chosen = session.config.option.markexpr
-    if not chosen or session.config.option.collectonly or hasattr(session.config, "workerinput"):
+    if not chosen or session.config.option.collectonly:
         return
     lacking = [name for name in _needed(chosen) if shutil.which(name) is None]
     if lacking:
@@ -59,18 +78,37 @@ def _needed(expression: str) -> list[str]:
     return sorted(needed)
 
 
+def known() -> dict[str, tuple[str, str]]:
+    """Return the date and the reason of each test that may pass only when repeated."""
+    rows = [line.split("\t") for line in REPEATED.read_text().splitlines()[1:]]
+    return {test: (date, reason) for test, date, reason in rows}
+
+
+def _repeated(reporter: pytest.TerminalReporter) -> dict[str, pytest.TestReport]:
+    """Return the first failure of each test that was repeated."""
+    return {each.nodeid: each for each in reporter.stats.get("rerun", ())}
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print why a test failed that was repeated, and may have passed then."""
-    for report in terminalreporter.stats.get("rerun", ()):
-        terminalreporter.section(f"failed, and repeated: {report.nodeid}")
+    """Print why a test failed that was repeated, and what to do if it passed then."""
+    passed = {each.nodeid for each in terminalreporter.stats.get("passed", ())}
+    for name, report in _repeated(terminalreporter).items():
+        terminalreporter.section(f"failed, and repeated: {name}")
         terminalreporter.write_line(report.longreprtext)
+        if name in passed - known().keys():
+            message = f"{name} passed only when repeated; mend it, or add it to tests/repeated.tsv"
+            terminalreporter.write_line(message)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish() -> None:
-    """Give os.close back, before pytest removes the folders of earlier sessions.
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail if a test passed only when repeated; give os.close back.
 
     gevent's own (25.8.1 and later) closes what is no regular file at the hub's next turn. The
-    removal of a tree gives it none, and so would keep one descriptor a folder.
+    removal of a tree gives it none, and so would keep one descriptor a folder: pytest removes the
+    folders of earlier sessions.
     """
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter and _repeated(reporter).keys() - known().keys():
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
     os.close = monkey.get_original("os", "close")

@@ -2,9 +2,9 @@
 
     python -m tests.lanes LANE...
 
-The first lane that fails ends the others. A test that fails is repeated once, as machines are
-shared; one that passes only then is named beside its lane. What a lane prints, its slowest tests
-last, is in .lanes/LANE.log.
+The first lane that fails ends the others. A test that fails is repeated once, to learn whether it
+always fails (tests/conftest.py judges one that passes only then). What a lane prints, its slowest
+tests last, is in .lanes/LANE.log.
 """
 
 from __future__ import annotations
@@ -27,17 +27,20 @@ from types import FrameType
 from tests.examples import ALL
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+TESTS = REPOSITORY / "tests"
 LOGS = REPOSITORY / ".lanes"
 PYTEST = [
     *(sys.executable, "-m", "pytest", "--durations=40", "--durations-min=1"),
-    *("--reruns=1", "-rfER"),
+    *("--reruns=1", "-rfERs"),
+    # A test that never ends is named, with what each thread does, while CI has time left.
+    *("--timeout=1500", "--timeout-method=thread"),
 ]
 # The time in which an interrupted lane may restore what it uses.
 ENDING_SECONDS = 7
 # A lane may print a table, which is shown when it has passed.
 TABLE = re.compile(r"^\|.*\|$", re.MULTILINE)
 SUMMARY = re.compile(r"^(?:=+ )?((?:\d+ \w+,? ?)+)in [\d.]+s", re.MULTILINE)
-REPEATED = re.compile(r"^RERUN (\S+::.*)$", re.MULTILINE)
+NOTED = re.compile(r"^(?:SKIPPED \[\d+\]|RERUN) \S.*$", re.MULTILINE)
 DOTS = re.compile(r"^[.sxXFER]+ +\[ *\d+%\]$")
 PR_SET_PDEATHSIG = 1
 # Signals that request the end.
@@ -69,6 +72,12 @@ def _files(*names: str) -> list[str]:
     return [f"tests/e2e/test_{name}.py" for name in names]
 
 
+def _files_with(text: str) -> list[str]:
+    """Return the files of tests that contain a text; to collect all files takes longer."""
+    found = (path for path in TESTS.rglob("test_*.py") if text in path.read_text())
+    return sorted(str(path.relative_to(REPOSITORY)) for path in found)
+
+
 QUICK = (
     "not lab and not lab_slow and not slow and not kernel and not kernel_slow and not faults"
     " and not pip and not slurm and not real_wheels"
@@ -83,31 +92,6 @@ QUICK_PARTS = {
     "quick-onboarding": ["tests/onboarding"],
 }
 QUICK_AFTER = {"quick-deploy": ["quick-facts"], "quick-onboarding": ["quick"]}
-
-# Files with cases of the lane `slow`.
-SLOWER = [
-    f"tests/{name}.py"
-    for name in (
-        *("cli/test_any_answer", "cli/test_controller", "cli/test_hostile_node"),
-        *("cli/test_secrets", "facts/test_packed"),
-        *("bench/test_answers_of_many", "bench/test_copies"),
-        *("facts/test_docker", "facts/test_many_processes", "facts/test_users_paths"),
-        *("deploy/test_undo_timer", "deploy/test_untouched"),
-        "facts/test_mesh_of_many",
-        *("facts/test_hostile_user", "facts/test_probe"),
-        "onboarding/test_running",
-        "test_linear",
-    )
-]
-
-# The files whose examples hypothesis makes.
-FUZZED = [
-    *(f"tests/inventories/test_{name}.py" for name in ("editing", "inventory_fuzz")),
-    *(f"tests/drift/test_{name}.py" for name in ("between", "hostile", "mesh")),
-    *("tests/cli/test_any_answer.py", "tests/deploy/test_guard.py"),
-    *(f"tests/facts/test_{name}.py" for name in ("globs", "managed_block", "users_bytes")),
-    "tests/verify/test_hostile.py",
-]
 
 # The lab's lanes take longest, as they share nodes, and in a virtual machine that waits for a
 # processor time limits pass: the other lanes use the processor time that is left.
@@ -148,11 +132,13 @@ LANES = {
     "faults": _tests("-m", "faults", "tests/e2e/test_faults.py", shares="lab"),
     "lab-slow": _tests("-m", "lab_slow", "tests/e2e", after=["faults"], shares="lab"),
     "kernel-slow": _tests("-m", "kernel_slow", "tests/kernel", shares="kernel"),
-    "slow": _tests("-m", "slow", *SLOWER),
+    "slow": _tests("-m", "slow", *_files_with("pytest.mark.slow")),
     "slurm": _tests("-m", "slurm", "tests/slurm"),
     "pip": _tests("-m", "pip", "tests/deploy"),
     # Again, with all examples instead of a tenth.
-    "fuzz": Lane([["env", f"{ALL}=1", *PYTEST, "-m", QUICK, *FUZZED]]),
+    "fuzz": Lane(
+        [["env", f"{ALL}=1", *PYTEST, "-m", QUICK, *_files_with("max_examples=examples(")]]
+    ),
     "real-wheels": _tests("-m", "real_wheels", "tests/real_wheels"),
     "chaos": Lane([[sys.executable, "-m", "tests.chaos"]], after=()),
 }
@@ -256,13 +242,13 @@ def run(names: Iterable[str]) -> int:
                 running.remove(each)
                 if code != 0:
                     return _failed(each, code, running, waiting)
-                passed += _passed(each)
-                summary = _summary(each)
-                print(each.line(summary or "passed"), flush=True)
-                for row in _table(each):
+                text = each.log.read_text(errors="replace")
+                *_, summary = ["passed", *SUMMARY.findall(text)]
+                print(each.line(summary.strip()), flush=True)
+                for row in (*TABLE.findall(text), *NOTED.findall(text)):
                     print(row, flush=True)
-                for test in _repeated(each):
-                    print(f"{'':<16}         passed only when repeated: {test}", flush=True)
+                if number := re.search(r"(\d+) passed", summary):
+                    passed += int(number[1])
             time.sleep(0.1)
     except BaseException:
         _end(running)
@@ -295,24 +281,6 @@ def _end(lanes: list[Running]) -> None:
         time.sleep(0.1)
     for each in lanes:
         each.end(signal.SIGKILL)
-
-
-def _summary(lane: Running) -> str:
-    found = SUMMARY.findall(lane.log.read_text(errors="replace"))
-    return str(found[-1]).strip() if found else ""
-
-
-def _table(lane: Running) -> list[str]:
-    return TABLE.findall(lane.log.read_text(errors="replace"))
-
-
-def _repeated(lane: Running) -> list[str]:
-    return list(dict.fromkeys(REPEATED.findall(lane.log.read_text(errors="replace"))))
-
-
-def _passed(lane: Running) -> int:
-    found = re.search(r"(\d+) passed", _summary(lane))
-    return int(found[1]) if found else 0
 
 
 def _build(names: Iterable[str]) -> int:

@@ -23,6 +23,8 @@ SHELLS: dict[str, list[str]] = {
     "bash": ["bash"],
     "busybox": ["busybox", "sh"],
 }
+# What `sh` is on Debian and Ubuntu, on the rpm family (bash called as sh), and on small images.
+SH = ("dash", "bash-posix", "busybox")
 # The programs of the probe's script and sections.
 PROGRAMS = (
     *(

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from gpu_node.facts.areas import AREAS
+from gpu_node.facts.areas import AREAS, RULE_ID
 from tests import case_files
 
 REPOSITORY = Path(__file__).parent.parent
-_RULE = re.compile(r'@rule\(\s*"([a-z]+\.[a-z-]+)"')
+_RULE = re.compile(rf'@rule\(\s*"({RULE_ID})"')
 _FACT = re.compile(r"^class \w+\(AreaFact\)", re.MULTILINE)
 
 
@@ -30,7 +30,7 @@ def unregistered(repository: Path, areas: Collection[str] = AREAS) -> Iterator[s
         folders = " and ".join(
             sorted(f"{each.parent.name}/{name}" for each in found if each.name == name)
         )
-        yield f'facts/areas.py: add the line "{name}", to AREAS, to load {folders}'
+        yield f'facts/areas.py: add the line "{name}: STATE" to Areas, to load {folders}'
 
 
 def missing(area: str, repository: Path) -> Iterator[str]:
@@ -43,23 +43,23 @@ def missing(area: str, repository: Path) -> Iterator[str]:
     modules = [*(repository / "drift" / area).glob("rules*.py")]
     if not modules or not (repository / "drift" / area / "__init__.py").is_file():
         yield f"drift/{area}/__init__.py and drift/{area}/rules.py: the area's rules"
-    if not [*(repository / "tests/facts/cases").glob(f"{area}.*/*.yml")]:
-        yield f"tests/facts/cases/{area}.*/*.yml: a node's answer and its state"
+    if not [*(repository / "tests/facts/cases").glob(f"{area}.*.yml")]:
+        yield f"tests/facts/cases/{area}.*.yml: a node's answer and its state"
     rules = [found for path in modules for found in _RULE.findall(path.read_text())]
-    cases = {rule: [*(repository / "tests/drift/cases" / rule).glob("*.yml")] for rule in rules}
-    for rule in (rule for rule, paths in cases.items() if not paths):
-        yield f"tests/drift/cases/{rule}/*.yml: a node on which the rule finds something"
-    is_fixable = any(_has_fixable(path) for paths in cases.values() for path in paths)
+    cases = {rule: repository / "tests/drift/cases" / f"{rule}.yml" for rule in rules}
+    for rule in (rule for rule, path in cases.items() if not path.is_file()):
+        yield f"tests/drift/cases/{rule}.yml: a node on which the rule finds something"
+    is_fixable = any(_has_fixable(path) for path in cases.values() if path.is_file())
     if is_fixable and not (repository / "deploy" / area / "step.py").is_file():
         yield f"deploy/{area}/step.py: a rule of the area is fixable, so a step repairs it"
     changes = repository / "CHANGELOG.md"
     if not changes.is_file() or not re.search(rf"`{area}[.:`]", changes.read_text()):
-        yield f"CHANGELOG.md: a line under Unreleased that names `{area}` or one of its rules"
+        yield f"CHANGELOG.md: a line that names `{area}` or one of its rules"
 
 
-def _has_fixable(case: Path) -> bool:
-    findings = case_files.load(case.read_text()).get("findings") or ()
-    return any(each.get("fixable", False) for each in findings)
+def _has_fixable(path: Path) -> bool:
+    cases = case_files.parse(path.stem, path.read_text())
+    return any(each["fixable"] for case in cases for each in case.data["findings"])
 
 
 @pytest.mark.parametrize("area", AREAS)
@@ -82,14 +82,15 @@ def test_a_folder_that_is_not_registered_has_its_message(tmp_path: Path) -> None
         "facts/uptime/state.py": "class Uptime(AreaFact):\n",
         "facts/packages/deb.py": "class Package:\n",
         "drift/uptime/rules.py": '@rule("uptime.short", "error")\n',
-        "drift/cables/rules_ports.py": '@rule("cables.loose", "error")\n',
-        "drift/engine/rules.py": "RULES = {}\n",
+        "drift/cables2/rules_ports.py": '@rule("cables2.loose", "error")\n',
+        "drift/engine/registry.py": "RULES = {}\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert [*unregistered(tmp_path, ["clock"])] == [
-        'facts/areas.py: add the line "cables", to AREAS, to load drift/cables',
-        'facts/areas.py: add the line "uptime", to AREAS, to load drift/uptime and facts/uptime',
+        'facts/areas.py: add the line "cables2: STATE" to Areas, to load drift/cables2',
+        'facts/areas.py: add the line "uptime: STATE" to Areas, to load drift/uptime and '
+        "facts/uptime",
     ]
 
 
@@ -97,13 +98,13 @@ def test_an_area_without_a_folder_has_its_message() -> None:
     """The collection of other tests ends with it: it names the file."""
     for room, module, why in (
         ("facts", "gpu_node.facts.node", "the area's one subclass of AreaFact"),
-        ("drift", "gpu_node.drift.engine.rules", "an empty file, and rules.py beside it"),
+        ("drift", "gpu_node.drift.engine.registry", "an empty file, and rules.py beside it"),
     ):
         script = f"""
 from importlib.machinery import PathFinder
 from sys import meta_path
 from gpu_node.facts import areas
-areas.AREAS = ("clock",)
+areas.AREAS = ("clock", *areas.AREAS)
 class Without(PathFinder):
     def find_spec(name, path=None, target=None):
         if name == "gpu_node.{room}.clock":
@@ -142,26 +143,26 @@ def test_each_missing_file_has_its_message(tmp_path: Path) -> None:
     assert [each.partition(":")[0] for each in missing("clock", tmp_path)] == [
         "facts/clock/__init__.py",
         "drift/clock/__init__.py and drift/clock/rules.py",
-        "tests/facts/cases/clock.*/*.yml",
+        "tests/facts/cases/clock.*.yml",
         "CHANGELOG.md",
     ]
     for name, text in {
         "facts/clock/__init__.py": "",
         "drift/clock/__init__.py": "",
         "drift/clock/rules.py": '@rule(\n    "clock.skew", "error"\n)',
-        "tests/facts/cases/clock.now/debian12.yml": "",
+        "tests/facts/cases/clock.now.yml": "",
         "CHANGELOG.md": "- `clock.skew`: a node whose clock differs.\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     assert [each.partition(":")[0] for each in missing("clock", tmp_path)] == [
-        "tests/drift/cases/clock.skew/*.yml"
+        "tests/drift/cases/clock.skew.yml"
     ]
-    case = tmp_path / "tests/drift/cases/clock.skew/behind.yml"
+    case = tmp_path / "tests/drift/cases/clock.skew.yml"
     case.parent.mkdir(parents=True)
-    case.write_text("findings: [{rule: clock.skew, fixable: false}]")
+    case.write_text("behind:\n  findings: [{rule: clock.skew, fixable: false}]\n")
     assert not [*missing("clock", tmp_path)]
-    case.write_text("findings: [{rule: clock.skew, fixable: true}]")
+    case.write_text("behind:\n  findings: [{rule: clock.skew, fixable: true}]\n")
     assert [each.partition(":")[0] for each in missing("clock", tmp_path)] == [
         "deploy/clock/step.py"
     ]
@@ -213,7 +214,8 @@ import gpu_node.drift, gpu_node.facts
 from gpu_node.facts import areas
 
 folder = sys.argv[1]
-areas.AREAS = (*areas.AREAS, "uptime")
+areas.Areas.__annotations__["uptime"] = "UptimeState"
+areas.AREAS = tuple(areas.Areas.__annotations__)
 gpu_node.facts.__path__.append(folder + "/facts")
 gpu_node.drift.__path__.append(folder + "/drift")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_node.drift.engine.rules import RULES
+from gpu_node.cli.commands import NAMES
+from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.report.formats import FORMATS
 from gpu_node.facts.areas import AREAS
@@ -22,9 +23,13 @@ REPAIRING = [area for area in AREAS if any(area in rule.steps for rule in RULES.
 
 
 def places(name: str) -> list[str]:
-    """Return the paths that a name stands for: AREA is each area, RULE is each rule."""
+    """Return the paths that a name stands for: for each area, rule or command."""
+    if "COMMAND" in name:
+        names = (each.replace("-", "_") if name.startswith("cli/") else each for each in NAMES)
+        return [name.replace("COMMAND", each) for each in names]
+    name = name.replace("OPERATION", "*")
     if "AREA" in name:
-        areas = REPAIRING if name.startswith("deploy/") else AREAS
+        areas = REPAIRING if "deploy/" in name else AREAS
         areas = SHOWN if name.endswith("/shown.py") else areas
         return [name.replace("AREA", area) for area in areas]
     return [name.replace("RULE", rule) for rule in RULES] if "RULE" in name else [name]
@@ -47,7 +52,8 @@ def test_each_section_has_its_examples() -> None:
     """What may be added is what the registers hold."""
     headings = re.findall(r"^## (.*)$", TEXT, re.MULTILINE)
     assert headings == [
-        *("Add a rule", "Add an area", "Add a fault", "Add a report format", "Lanes")
+        *("Add a rule", "Add an area", "Add a cause", "Add a fault", "Add a report format"),
+        *("Add a command", "Lanes"),
     ]
     assert catalogue() and all(
         (REPOSITORY / f"drift/report/{form}.py").is_file() for form in FORMATS

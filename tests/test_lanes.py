@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -17,9 +18,10 @@ from typing import cast
 import pytest
 
 from tests import lanes
-from tests.deploy.running import until
+from tests.conftest import known
 from tests.examples import ALL, examples
 from tests.lanes import Lane
+from tests.node_scripts import until
 from tests.real_wheels import conftest as real_wheels
 
 HERE = Path(__file__).parent
@@ -81,7 +83,7 @@ def test_a_lane_has_all_files_of_its_marker(marker: str) -> None:
         str(path.relative_to(HERE.parent))
         for path in HERE.rglob("*.py")
         if marker in MARKED.findall(path.read_text())
-    } - {"tests/test_lanes.py"}
+    } - {"tests/lanes.py", "tests/test_lanes.py"}
     assert found
     taken: list[str] = []
     for name in lanes.LANES:
@@ -95,15 +97,10 @@ def test_a_lane_has_all_files_of_its_marker(marker: str) -> None:
 
 
 def test_all_examples_are_tried_in_a_lane() -> None:
-    """The lane has the files, and they alone, that try less in the quick lane."""
-    fewer = {
-        str(path.relative_to(HERE.parent))
-        for path in HERE.rglob("test_*.py")
-        if "max_examples=examples(" in path.read_text()
-    } - {"tests/test_lanes.py"}
+    """The lane has the files that try less in the quick lane."""
     (command,) = lanes.LANES["fuzz"].commands
     assert command[:2] == ["env", f"{ALL}=1"]
-    assert {word for word in command if word.startswith("tests/")} == fewer
+    assert "tests/facts/test_globs.py" in command
     assert examples(300) == (300 if os.environ.get(ALL) else 30)
 
 
@@ -220,23 +217,42 @@ def test_load():
 """
 
 
-@pytest.mark.parametrize(("passes", "code"), [(2, 0), (3, 1)])
+@pytest.mark.parametrize(
+    ("passes", "listed"), [(2, ""), (2, "test_load.py::test_load"), (3, "test_load.py::test_load")]
+)
 def test_a_failed_test_is_repeated_once(
-    start: Start, tmp_path: Path, passes: int, code: int
+    start: Start, tmp_path: Path, passes: int, listed: str
 ) -> None:
-    """One that passes only then is named, and its first failure is in the lane's file."""
+    """One that passes only then fails the run, unless it is listed; its first failure is shown."""
     test = tmp_path / "test_load.py"
     test.write_text(LOAD.format(passes=passes))
     (tmp_path / "conftest.py").write_text((HERE / "conftest.py").read_text())
-    done = start(one=Lane([[*lanes.PYTEST, "-p", "no:cacheprovider", str(test)]]))
+    (tmp_path / "repeated.tsv").write_text(f"test\tdate\treason\n{listed}\t2026-01-01\tslow\n")
+    pytest_here = [*lanes.PYTEST, "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(test)]
+    done = start(one=Lane([pytest_here]))
     out, err = done.communicate(timeout=60)
-    assert (done.returncode, (tmp_path / "runs").read_text()) == (code, "xx")
-    assert ("passed only when repeated: " in out and "test_load.py::test_load" in out) == (
-        code == 0
-    )
-    assert ("test_load.py::test_load" in err) == (code == 1)
     log = (tmp_path / "logs" / "one.log").read_text()
-    assert "failed, and repeated: " in log and f"assert 1 >= {passes}" in log
+    assert "failed, and repeated: test_load.py::test_load" in log
+    assert f"assert 1 >= {passes}" in log
+    passed = passes == 2
+    assert (done.returncode, (tmp_path / "runs").read_text()) == (not (passed and listed), "xx")
+    assert ("RERUN test_load.py::test_load" in out) == (passed and bool(listed))
+    assert ("test_load.py::test_load passed only when repeated" in err) == (passed and not listed)
+
+
+def test_what_is_skipped_is_named(start: Start) -> None:
+    """With its reason, as pytest's summary has it."""
+    out, _ = start(one="echo 'SKIPPED [1] tests/x.py:3: no curl'").communicate(timeout=60)
+    assert "\nSKIPPED [1] tests/x.py:3: no curl\n" in out
+
+
+@pytest.mark.parametrize(("test", "row"), known().items())
+def test_what_may_be_repeated_is_a_test(test: str, row: tuple[str, str]) -> None:
+    """With the date from which on it may, and the reason."""
+    file, name = test.split("::")
+    function = name.partition("[")[0]
+    assert f"def {function}(" in (HERE.parent / file).read_text()
+    assert date.fromisoformat(row[0]) and len(row[1]) > 20
 
 
 def test_the_first_that_fails_ends_the_others(start: Start, tmp_path: Path) -> None:

@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import sys
 from collections.abc import Collection
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.engine.registry import RULES
 from gpu_node.facts.areas import AREAS
 from gpu_node.facts.node import NodeState
 
 REPOSITORY = Path(__file__).parent.parent
-# A room and the rooms it may import.
-MAY_IMPORT: dict[str, set[str]] = {
-    "inventories": set(),
-    "facts": set(),
-    "drift": {"facts", "inventories"},
-    "deploy": {"drift", "facts", "inventories"},
-    "verify": {"facts", "inventories"},
-    "onboarding": {"deploy", "drift", "facts", "inventories", "verify"},
-    "lab": set(),
-    "cli": {"deploy", "drift", "facts", "inventories", "lab", "onboarding", "verify"},
+# The table of rooms: a room, what it contains, and what it may import.
+_ROW = re.compile(r"^\| `(\w+)/` \| .* \| ([^|]*) \|$", re.MULTILINE)
+TABLE = dict(_ROW.findall((REPOSITORY / "docs" / "ARCHITECTURE.md").read_text()))
+PRODUCT = {link.name for link in (REPOSITORY / "src" / "gpu_node").iterdir() if link.is_dir()}
+PRODUCT -= {"__pycache__"}
+
+
+def _named(room: str, pattern: str) -> set[str]:
+    """Return what the table's row of a room names; "all of the above" is the rooms before it."""
+    above = itertools.takewhile(lambda each: each != room, TABLE)
+    words = TABLE[room].replace("all of the above", ", ".join(f"`{each}`" for each in above))
+    return set(re.findall(pattern, words))
+
+
+# A room and the rooms it may import, and modules of others that it may import besides.
+MAY_IMPORT = {room: _named(room, r"`(\w+)/?`") for room in TABLE if room in PRODUCT}
+MAY_ALSO_IMPORT = {
+    room: {f"gpu_node.{each.replace('/', '.')}" for each in _named(room, r"`(\w+/\w+)\.py`")}
+    for room in MAY_IMPORT
 }
-# One module of another room that a room may import besides: the register of areas.
-MAY_ALSO_IMPORT = {"inventories": {"gpu_node.facts.areas"}}
 # A part of a probe that is measured alone, without the command that asks it.
 PART_OF_A_PROBE = {
     "bench/nodes/login_script.py": {
@@ -74,8 +83,16 @@ def _name(path: Path) -> str:
 
 
 def test_every_room_has_modules() -> None:
-    """A renamed room would not be checked."""
-    assert {_name(path).split("/")[0] for path in MODULES} == set(MAY_IMPORT)
+    """A renamed room would not be checked, nor one that the table lacks."""
+    assert {_name(path).split("/")[0] for path in MODULES} == set(MAY_IMPORT) == PRODUCT
+
+
+def test_the_table_is_read() -> None:
+    """The control: rooms that may import nothing, some, and all above them; and one module."""
+    assert (MAY_IMPORT["facts"], MAY_IMPORT["drift"]) == (set(), {"facts", "inventories"})
+    above = {"deploy", "diagnose", "drift", "facts", "inventories", "verify"}
+    assert MAY_IMPORT["onboarding"] == above
+    assert MAY_ALSO_IMPORT["inventories"] == {"gpu_node.facts.areas"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=_name)
@@ -90,6 +107,85 @@ def test_imports_run_one_way(path: Path) -> None:
 def test_rooms_are_imported_by_one_name(path: Path) -> None:
     """`gpu_node.facts`: another project in the environment may have its own `facts`."""
     assert generic(path) == set()
+
+
+def modules_imported(path: Path, modules: Collection[str]) -> set[str]:
+    """Return those of `modules` that a module imports, wherever in it, also for typing alone."""
+    named: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            named |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            several = {f"{node.module}.{alias.name}" for alias in node.names}
+            named |= several & {*modules} or {str(node.module)}
+    return named & {*modules}
+
+
+def _module(path: Path) -> str:
+    parts = path.relative_to(REPOSITORY).with_suffix("").parts
+    return ".".join(["gpu_node", *(part for part in parts if part != "__init__")])
+
+
+@pytest.mark.parametrize("room", MAY_IMPORT)
+def test_no_module_imports_itself_through_others(room: str) -> None:
+    """Neither when it runs nor for typing: each can be read after those that it imports."""
+    paths = {_module(path): path for path in (REPOSITORY / room).rglob("*.py")}
+    imports = {name: modules_imported(path, paths) for name, path in paths.items()}
+    TopologicalSorter(imports).prepare()  # a CycleError names the circle
+
+
+def areas_named(text: str) -> set[str]:
+    """Return how a module names areas: it imports one, reads its state, or has a word of it."""
+    # pyinfra calls a node a host.
+    words = {*AREAS} - {"host"}
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            several = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            found |= {each for each in several if _area_of(each) in AREAS}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if _area_of(alias.name) in AREAS}
+        elif isinstance(node, ast.Attribute) and node.attr in words:
+            found.add(ast.unparse(node))
+        elif isinstance(node, ast.Constant) and str(node.value).split(".")[0] in words:
+            found.add(str(node.value))
+    return found
+
+
+def _area_of(module: str) -> str:
+    return [*module.split("."), "", ""][2] if module.startswith("gpu_node.") else ""
+
+
+ENGINES = [path for path in MODULES if path.parent.name == "engine"]
+
+
+@pytest.mark.parametrize("path", ENGINES, ids=_name)
+def test_an_engine_names_no_area(path: Path) -> None:
+    """An area adds what the engine needs by its `HOOKS`, a script by the lines of its head."""
+    names = areas_named(path.read_text())
+    assert names == set(), "declare it in HOOKS of the area's __init__.py"
+    if path.parts[-3:] == ("deploy", "engine", "scripts.py"):
+        text = path.read_text()
+        own = {each.stem for area in AREAS for each in (REPOSITORY / "deploy" / area).glob("*.sh")}
+        assert {name for name in own if f'"{name}"' in text} == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (
+            "from gpu_node.drift.nccl import rules",
+            {"gpu_node.drift.nccl", "gpu_node.drift.nccl.rules"},
+        ),
+        ("from gpu_node.drift import ssh", {"gpu_node.drift.ssh"}),
+        ("import gpu_node.facts.host", {"gpu_node.facts.host"}),
+        ("user = found.limits.user", {"found.limits"}),
+        ("ONLY = 'ssh.', 'nccl.differs'", {"ssh.", "nccl.differs"}),
+        ("from pyinfra import host; host.name; print('the driver is one')", set()),
+    ],
+)
+def test_what_names_an_area(text: str, named: set[str]) -> None:
+    assert areas_named(text) == named
 
 
 @pytest.mark.parametrize("path", BENCH, ids=_name)

@@ -11,8 +11,8 @@ from tests.test_words import WORDS
 @pytest.mark.parametrize(
     ("room", "text"),
     [
-        ("drift", "'Key was rejected by service': the kernel refuses other modules"),
-        ("drift", "Run modprobe nvidia."),
+        ("drift", "nouveau holds the GPUs, so the nvidia module finds none"),
+        ("drift", "run modprobe nvidia"),
         ("inventories", "; separate columns by a comma, not {word}"),
         ("deploy", "Disable nouveau"),
         ("cli", "Write the report to FILE, not stdout."),

@@ -9,21 +9,22 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[1]
 WORDS = re.compile(r"\b(?:said|told|tells|nobody|somebody|whoever)\b", re.IGNORECASE)
 WHERE = (
-    *("facts", "drift", "deploy", "inventories", "onboarding", "verify", "lab", "cli"),
+    *("facts", "drift", "deploy", "inventories", "onboarding", "verify", "lab", "cli", "diagnose"),
     *("bench", "tests"),
 )
 MOST = 60
 # How often a file may have one of the words, and why.
 _ACCOUNT = "the Unix account of that name"
 REASONS: dict[str, tuple[int, str]] = {
-    "CHANGELOG.md": (1, "names a JSON key that is gone"),
     "facts/nccl/on_node/library.py": (5, "the uid of the Unix account of that name"),
     "facts/workspace/pointers.sh": (2, _ACCOUNT),
     "lab/faults/shm-closed-to-users.yml": (3, _ACCOUNT),
     "tests/deploy/test_cpu_jobs.py": (1, _ACCOUNT),
     "tests/deploy/test_undo_timer.py": (11, _ACCOUNT),
-    "tests/facts/cases/env.launcher/another_user_without_root.yml": (1, _ACCOUNT),
+    "tests/diagnose/threads/held_out.yml": (1, "a line of a user's log"),
+    "tests/facts/cases/env.launcher.yml": (1, _ACCOUNT),
     "tests/facts/test_env.py": (2, "the name of a node that does not exist"),
+    "tests/facts/test_environment_owner.py": (2, "the uid of the Unix account of that name"),
     "tests/facts/test_limits_misread.py": (2, _ACCOUNT),
     "tests/facts/test_next_boot.py": (2, _ACCOUNT),
     "tests/inventories/test_inventory_fuzz.py": (2, "the home of an account that may not exist"),

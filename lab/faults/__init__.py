@@ -13,7 +13,7 @@ from gpu_node.lab.errors import LabError
 from gpu_node.lab.machine import last_line
 
 HERE = Path(__file__).parent
-Rule = Annotated[str, StringConstraints(pattern=r"^[a-z]+\.[a-z][a-z-]*$")]
+Rule = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*\.[a-z][a-z0-9-]*$")]
 Sentence = Annotated[str, StringConstraints(min_length=10, pattern=r"^[^\n]+$")]
 Script = Annotated[str, StringConstraints(min_length=1)]
 

@@ -80,9 +80,7 @@ def build() -> None:
     """Leave finished disks, and the tree they are made from; the caller holds the lab's lock."""
     if place().is_dir():
         return
-    if not tree.place().is_dir():
-        with step("building the nodes' root tree, one to three minutes"):
-            tree.build()
+    tree.build()
     with step("installing a kernel, GRUB and the driver on a disk, one to four minutes"):
         remove_outdated()
         _build()

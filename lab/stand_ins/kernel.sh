@@ -92,7 +92,7 @@ show_gpus() {
 # image FILE K: the boot image of a kernel. It contains the node's modprobe.d, and nouveau unless
 # that is blacklisted: it is loaded before the disk is mounted.
 image() {
-    work=$(mktemp -d)
+    work=$(mktemp -d /var/tmp/dracut.XXXXXX)
     mkdir -p "$work/etc/modprobe.d" "$work/usr/lib/modules/$2/kernel"
     cp /etc/modprobe.d/* "$work/etc/modprobe.d" 2>/dev/null
     nouveau=$("$real/modinfo" -k "$2" -n nouveau 2>/dev/null)

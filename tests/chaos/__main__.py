@@ -24,7 +24,7 @@ from gpu_node.lab.errors import LabError
 from tests.chaos import power
 from tests.chaos.rounds import Disturb, LabRounds, Moment, Outcome
 from tests.chaos.virtual import machine_rounds
-from tests.e2e.running import MANAGED
+from tests.e2e.on_lab import MANAGED
 
 SEED = "CHAOS_SEED"
 # How many moments a kind has that does not have each operation.

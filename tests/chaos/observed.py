@@ -41,8 +41,8 @@ DIFFERS = re.compile(
     r"^(dev|proc|sys|var/log|var/cache)(/|$)|(^|/)__pycache__(/|$)|^var/backups/gpu-node/"
     # dpkg's journal, which its next call takes up.
     r"|^var/lib/dpkg/updates/"
-    # What a killed compiler leaves, which the next boot clears.
-    r"|^tmp/cc\w{6}\.\w+$"
+    # What a killed compiler leaves, which the next boot clears, and a killed dracut.
+    r"|^tmp/cc\w{6}\.\w+$|^var/tmp/dracut\.\w{6}(/|$)"
 )
 # What a run makes beside a file, or to work in: none may stay, not even of a run that ends well.
 TEMPORARY = re.compile(r"(^|/)\.[^/]*gpu-node[^/]*(/|$)|^(var/)?tmp/([^/]*[^a-z/])?gpu-node")

@@ -20,7 +20,7 @@ from gpu_node.lab import faults, nodes, roster
 from tests.chaos import power
 from tests.chaos.observed import Container, Seen, Server, Watcher, left
 from tests.e2e.conftest import write_inventory
-from tests.e2e.running import BIN, DEPLOY, MANAGED, SECONDS, converge
+from tests.e2e.on_lab import BIN, DEPLOY, MANAGED, SECONDS, converge
 from tests.lanes import end_with_parent
 
 # With it a run has a daemon's file to replace, too.

@@ -11,7 +11,7 @@ import yaml
 
 from gpu_node.facts.areas import AREAS
 from gpu_node.lab import disks, life, nodes, roster
-from tests.e2e.running import INVENTORY, MANAGED, converge, on
+from tests.e2e.on_lab import INVENTORY, MANAGED, converge, on
 from tests.lab_errors import end_the_lane
 
 Overrides = dict[str, object]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.e2e.running import on
+from tests.e2e.on_lab import on
 
 # What no user may read or change, each with words that nothing else has.
 SECRET = "canary-5a81-of-root"

@@ -9,7 +9,7 @@ import yaml
 
 from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory, others_off
-from tests.e2e.running import changed, manifest, on, run
+from tests.e2e.on_lab import changed, manifest, on, run
 
 pytestmark = pytest.mark.lab_slow
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
+from gpu_node.deploy.engine.pyinfra_process import VARIABLE
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.lab import nodes, roster
 from gpu_node.onboarding.errors import ContactError
@@ -19,10 +20,10 @@ from gpu_node.onboarding.trust import password_logins as passwords
 from gpu_node.onboarding.trust.host_keys import Server, choose, offered
 from gpu_node.onboarding.trust.keys import install_key, public_key
 from gpu_node.onboarding.trust.login import methods, open_session, prove_key
-from gpu_node.onboarding.trust.password import VARIABLE, Secret
+from gpu_node.onboarding.trust.password import Secret
 from gpu_node.onboarding.trust.password_logins import refuse_passwords
-from tests.deploy.running import until
-from tests.e2e.running import changed, manifest, on
+from tests.e2e.on_lab import changed, manifest, on
+from tests.node_scripts import until
 
 pytestmark = pytest.mark.lab
 

@@ -9,7 +9,7 @@ import yaml
 
 from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import CONVERGED, WriteInventory, others_off
-from tests.e2e.running import (
+from tests.e2e.on_lab import (
     MANAGED,
     assert_at_rest,
     changed,

@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from gpu_node.lab import nodes, roster
+from tests import nvidia_smi
 from tests.e2e.conftest import WriteInventory, others_off
-from tests.e2e.running import assert_at_rest, changed, converge, drift, dry, manifest, on
+from tests.e2e.on_lab import assert_at_rest, changed, converge, drift, dry, manifest, on
 
 pytestmark = pytest.mark.lab
 
@@ -206,7 +207,7 @@ def test_dkms_and_headers_come_by_apt(bare: Path) -> None:
     assert {each["rule"] for each in drift(site).json["hosts"][BARE]["findings"]} == {
         "driver.smi-fails"
     }
-    gpu = "Tesla V100-PCIE-32GB, GPU-1, 1, Enabled, Enabled, 535, Default, 7.0"
-    on(BARE, f"printf '#!/bin/sh\\necho {gpu}\\n' >/usr/bin/nvidia-smi")
+    gpu = nvidia_smi.program(nvidia_smi.everything(nvidia_smi.gpu()))
+    on(BARE, f"printf %s {shlex.quote(gpu)} >/usr/bin/nvidia-smi")
     on(BARE, "chmod 755 /usr/bin/nvidia-smi")
     assert_at_rest(site, BARE)

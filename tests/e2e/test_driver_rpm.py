@@ -9,7 +9,7 @@ import yaml
 
 from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory, others_off
-from tests.e2e.running import assert_at_rest, converge, drift, dry, on
+from tests.e2e.on_lab import assert_at_rest, converge, drift, dry, on
 
 pytestmark = pytest.mark.lab
 

@@ -11,7 +11,7 @@ import yaml
 
 from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import CONVERGED, Overrides, WriteInventory
-from tests.e2e.running import MANAGED, changed, content, converge, drift, dry, manifest, on
+from tests.e2e.on_lab import MANAGED, changed, content, converge, drift, dry, manifest, on
 
 pytestmark = pytest.mark.lab
 
@@ -179,10 +179,10 @@ def test_what_leaves_the_inventory_leaves_the_block(
     path = inventory({})
     file = Path(path).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
-    cluster["defaults"]["env"] = {"MKL_NUM_THREADS": "it's 2"}
+    cluster["defaults"]["env"] = {"HF_HOME": "/data/it's 2"}
     file.write_text(yaml.safe_dump(cluster))
     assert converge(path).code == 0
-    assert variables("v100-01")["MKL_NUM_THREADS"] == "it's 2"
+    assert variables("v100-01")["HF_HOME"] == "/data/it's 2"
     assert "OMP_NUM_THREADS" not in variables("v100-01")
     cluster["defaults"]["env"] = {}
     del cluster["defaults"]["network"]

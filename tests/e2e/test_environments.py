@@ -10,7 +10,7 @@ import yaml
 
 from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory, others_off
-from tests.e2e.running import Converge, drift, kill_once, on, run
+from tests.e2e.on_lab import Converge, drift, kill_once, on, run
 
 pytestmark = pytest.mark.lab
 

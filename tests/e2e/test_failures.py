@@ -6,9 +6,10 @@ import re
 
 import pytest
 
+from gpu_node.facts.areas import RULE_ID
 from gpu_node.lab import faults, nodes
 from tests.e2e.conftest import CONVERGED
-from tests.e2e.running import INVENTORY, MANAGED, converge, drift
+from tests.e2e.on_lab import INVENTORY, MANAGED, converge, drift
 
 pytestmark = pytest.mark.lab
 
@@ -16,7 +17,7 @@ BROKEN = faults.find("driver-source-broken")
 # Of other areas, on the node whose driver cannot be built and on its peer.
 OTHERS = ("limits-file-gone", "shm-shrunk", "ssh-authorized-keys-lost", "bashrc-without-our-block")
 AREAS = {"limits", "shm", "ssh", "env", "network"}
-RULE = re.compile(rf"\[{BROKEN.node}\] ([a-z]+\.[a-z-]+): ")
+RULE = re.compile(rf"\[{BROKEN.node}\] ({RULE_ID}): ")
 
 
 def rules() -> dict[str, set[str]]:

@@ -11,10 +11,11 @@ import pytest
 import yaml
 from paramiko import Channel, ECDSAKey
 
+from gpu_node.facts.areas import RULE_ID
 from gpu_node.facts.probe.frame import MARK
 from gpu_node.lab import faults, network, nodes, roster
 from tests.e2e.conftest import CONVERGED, write_inventory
-from tests.e2e.running import (
+from tests.e2e.on_lab import (
     BIN,
     DEPLOY,
     MANAGED,
@@ -178,7 +179,7 @@ def test_the_others_are_repaired_alike(site: Site, without: Outcome, worst: str)
     assert _executed(found.output) == _executed(without.output)
     assert found.files == without.files
     # What does not work between a healthy node and the hostile one is named, and nothing else.
-    left = re.findall(rf"(?m)^ *\[({'|'.join(MANAGED)})\] ([a-z]+\.[a-z-]+: .*)$", found.output)
+    left = re.findall(rf"(?m)^ *\[({'|'.join(MANAGED)})\] ({RULE_ID}: .*)$", found.output)
     assert [line for line in left if EVIL not in line[1]] == []
     assert found.seconds < without.seconds + MOST_SECONDS
     assert found.memory < MOST_KIB

@@ -13,13 +13,13 @@ import jsonschema
 import pytest
 from rich.console import Console
 
+from docs.schema import FILE
 from gpu_node.drift.report import brief
-from gpu_node.drift.report import json as json_report
 from gpu_node.drift.report.formats import Page, parts, printed
 from gpu_node.drift.report.model import Report
 from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory, keep_converged
-from tests.e2e.running import (
+from tests.e2e.on_lab import (
     INVENTORY,
     MANAGED,
     Converge,
@@ -119,7 +119,7 @@ def test_drift_is_reported_as_found(story: dict[str, Any]) -> None:
 
 def test_the_report_fits_its_schema(story: dict[str, Any]) -> None:
     """The JSON validates against the shipped schema file."""
-    schema = json.loads(json_report.SCHEMA_FILE.read_text())
+    schema = json.loads(FILE.read_text())
     jsonschema.Draft202012Validator(schema).validate(story["drift"].json)
 
 

@@ -16,9 +16,9 @@ import pytest
 
 from gpu_node.lab import nodes, roster
 from gpu_node.lab.launcher import layer
-from tests.deploy.running import until
 from tests.e2e.conftest import CONVERGED, Overrides, WriteInventory, write_inventory
-from tests.e2e.running import BIN, MANAGED, REPOSITORY, Run, assert_at_rest, converge, on, run
+from tests.e2e.on_lab import BIN, MANAGED, REPOSITORY, Run, assert_at_rest, converge, on, run
+from tests.node_scripts import until
 
 pytestmark = pytest.mark.lab
 

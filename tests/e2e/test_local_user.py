@@ -14,7 +14,7 @@ from gpu_node.lab import disks, nodes
 from gpu_node.lab.machine import as_root
 from tests.e2e import planting
 from tests.e2e.conftest import write_inventory
-from tests.e2e.running import MANAGED, Converge, Run, changed, converge, drift, manifest, on, run
+from tests.e2e.on_lab import MANAGED, Converge, Run, changed, converge, drift, manifest, on, run
 
 pytestmark = pytest.mark.lab_slow
 NODE, OTHER = "v100-01", "a100-01"

@@ -13,9 +13,9 @@ from gpu_node.onboarding.trust.host_keys import Server
 from gpu_node.onboarding.trust.login import methods, open_session
 from gpu_node.onboarding.trust.password_logins import MAIN, OWN, refuse_passwords
 from gpu_node.onboarding.trust.session import Session
-from tests.deploy.running import until
 from tests.e2e.conftest import APT_NODE, CONVERGED, let_in
-from tests.e2e.running import MANAGED, converge, on
+from tests.e2e.on_lab import MANAGED, converge, on
+from tests.node_scripts import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.lab_slow]
 

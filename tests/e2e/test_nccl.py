@@ -9,7 +9,7 @@ import pytest
 from gpu_node.lab import disks, nodes, roster, wheels
 from gpu_node.lab.machine import as_root
 from tests.e2e.conftest import WriteInventory, nccl_alone
-from tests.e2e.running import assert_at_rest, converge, drift, on
+from tests.e2e.on_lab import assert_at_rest, converge, drift, on
 
 pytestmark = pytest.mark.lab
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_node.drift.engine.rules import RULES
+from gpu_node.drift.engine.registry import RULES
 from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import CONVERGED, converge_unless_kept
-from tests.e2e.running import INVENTORY, MANAGED, Run, changed, converge, drift, manifest
+from tests.e2e.on_lab import INVENTORY, MANAGED, Run, changed, converge, drift, manifest
 
 pytestmark = [pytest.mark.lab, pytest.mark.lab_slow]
 

@@ -10,7 +10,7 @@ import yaml
 
 from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory
-from tests.e2e.running import MANAGED, converge, drift, manifest, on, run
+from tests.e2e.on_lab import MANAGED, converge, drift, manifest, on, run
 
 pytestmark = pytest.mark.lab
 
@@ -48,11 +48,11 @@ def test_an_ordinary_user(as_alice: str, monkeypatch: pytest.MonkeyPatch) -> Non
         for each in hosts[name]["findings"]
         if each["rule"] == "limits.unreadable"
     ]
-    assert closed == [(name, "limits.pending") for name in MANAGED]
+    assert closed == [(name, "limits.files") for name in MANAGED]
     shown = run("gpu-node", "drift", as_alice)
     assert shown.code == 1
     words = " ".join(shown.out.split())
-    assert "needs-root a fact is readable by root only: limits.pending admin 2" in words
+    assert "needs-root a fact is readable by root only: limits.files admin 2" in words
     assert "`alice ALL=(ALL) NOPASSWD: ALL`" in words
     assert "without root: Set NCCL_BUFFSIZE=1048576" in words
     assert "a100-01: export NCCL_SOCKET_IFNAME='=bond0' in ~/.bashrc" in words

@@ -9,7 +9,7 @@ import yaml
 
 from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory
-from tests.e2e.running import converge, drift, on
+from tests.e2e.on_lab import converge, drift, on
 
 pytestmark = pytest.mark.lab
 

@@ -8,7 +8,7 @@ from gpu_node.lab import disks, nodes, roster
 from gpu_node.lab.machine import as_root
 from gpu_node.lab.mirror import directory
 from tests.e2e.conftest import WriteInventory, nccl_alone
-from tests.e2e.running import assert_at_rest, changed, converge, dry, manifest, on
+from tests.e2e.on_lab import assert_at_rest, changed, converge, dry, manifest, on
 
 pytestmark = pytest.mark.lab
 

@@ -6,7 +6,7 @@ import pytest
 
 from gpu_node.lab import disks, nodes, roster
 from tests.e2e.conftest import WriteInventory, nccl_alone
-from tests.e2e.running import assert_at_rest, changed, converge, drift, dry, manifest, on
+from tests.e2e.on_lab import assert_at_rest, changed, converge, drift, dry, manifest, on
 
 pytestmark = pytest.mark.lab
 

@@ -8,7 +8,7 @@ import pytest
 
 from gpu_node.lab import nodes, sharing
 from tests.e2e.conftest import CONVERGED
-from tests.e2e.running import INVENTORY, MANAGED, converge, drift, on
+from tests.e2e.on_lab import INVENTORY, MANAGED, converge, drift, on
 
 pytestmark = pytest.mark.lab_slow
 HOME, ENVIRONMENT = "/root", "/root/miniconda3/envs/dis"

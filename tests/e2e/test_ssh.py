@@ -13,7 +13,7 @@ import yaml
 from gpu_node.facts.probe.managed_block import BEGIN
 from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import others_off
-from tests.e2e.running import (
+from tests.e2e.on_lab import (
     Converge,
     Run,
     changed,

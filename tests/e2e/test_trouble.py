@@ -15,7 +15,7 @@ import pytest
 from gpu_node.facts.ask.session import GONE_SECONDS
 from gpu_node.lab import faults, nodes, roster
 from tests.e2e.conftest import CONVERGED, WriteInventory
-from tests.e2e.running import BIN, DEPLOY, INVENTORY, MANAGED, Converge, converge, drift, on
+from tests.e2e.on_lab import BIN, DEPLOY, INVENTORY, MANAGED, Converge, converge, drift, on
 
 pytestmark = pytest.mark.lab
 

@@ -17,7 +17,7 @@ import yaml
 
 from gpu_node.lab import podman, roster
 from tests.e2e.conftest import come_back
-from tests.e2e.running import MANAGED, SECONDS, Run
+from tests.e2e.on_lab import MANAGED, SECONDS, Run
 from tests.release import built, installed
 
 pytestmark = pytest.mark.lab_slow

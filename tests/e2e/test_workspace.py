@@ -12,7 +12,7 @@ import yaml
 
 from gpu_node.lab import nodes, roster
 from tests.e2e.conftest import WriteInventory, others_off
-from tests.e2e.running import DEPLOY, converge, drift, dry, kill_once, on, run
+from tests.e2e.on_lab import DEPLOY, converge, drift, dry, kill_once, on, run
 
 pytestmark = pytest.mark.lab
 

@@ -9,7 +9,7 @@ import yaml
 
 from gpu_node.lab import roster
 from gpu_node.lab.kernel.machine import Machine
-from tests.e2e.running import DEPLOY, Run, drift, run
+from tests.e2e.on_lab import DEPLOY, Run, drift, run
 
 # An emulated processor builds a module in a minute.
 SECONDS = 900

@@ -10,7 +10,7 @@ import yaml
 from gpu_node.facts.areas import AREAS
 from gpu_node.lab.kernel import saved
 from gpu_node.lab.kernel.machine import Machine
-from tests.e2e.running import Converge, converge, drift
+from tests.e2e.on_lab import Converge, converge, drift
 
 pytestmark = pytest.mark.kernel_slow
 STATE = saved.BOOTED

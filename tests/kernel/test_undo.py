@@ -15,7 +15,7 @@ import pytest
 from gpu_node.lab import roster
 from gpu_node.lab.kernel import saved
 from gpu_node.lab.kernel.machine import Machine
-from tests.e2e.running import BIN, DEPLOY
+from tests.e2e.on_lab import BIN, DEPLOY
 from tests.kernel import products
 from tests.kernel.products import deploy
 

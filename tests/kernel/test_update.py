@@ -14,7 +14,7 @@ import pytest
 
 from gpu_node.lab.kernel import saved
 from gpu_node.lab.kernel.machine import Machine
-from tests.e2e.running import converge
+from tests.e2e.on_lab import converge
 from tests.kernel.products import deploy, findings
 
 pytestmark = pytest.mark.kernel

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gpu_node.facts.driver.gpus import parse_answers, smi_section
+from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.lab import disks, hardware
 from tests.shells import SHELLS
 
@@ -186,12 +188,27 @@ def test_nouveau_keeps_the_driver_out(node: Node) -> None:
 
 
 def test_nvidia_smi_without_a_driver(node: Node) -> None:
-    done = node.run("nvidia-smi")
-    assert done.returncode == 9
-    assert done.stdout == (
-        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
-        "Make sure that the latest NVIDIA driver is installed and running.\n\n"
-    )
+    for asked in ("nvidia-smi", "nvidia-smi -q"):
+        done = node.run(asked)
+        assert done.returncode == 9
+        assert done.stdout == (
+            "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. "
+            "Make sure that the latest NVIDIA driver is installed and running.\n\n"
+        )
+
+
+def test_nvidia_smi_tells_everything_by_key(node: Node) -> None:
+    """As the probe reads it: each kind of card has its own memory errors."""
+    cards = CARD + "1, NVIDIA A100-PCIE-40GB, GPU-8d1c, 40960, 00000000:B0:00.0, 8.0\n"
+    node.path("/usr/lib/gpu-node-lab/gpus").write_text(cards)
+    node.load()
+    section = smi_section(ProbeRequest()).command.replace("/sys/module", f"{node.root}/sys/module")
+    first, second = parse_answers(node.run(section).stdout)[0].gpus
+    assert (first.name, first.memory, first.driver) == ("Tesla V100-PCIE-32GB", 32768, "535.154.05")
+    assert (first.ecc, first.uncorrected, first.retired_pages) == (True, 0, 0)
+    assert (second.uncorrected, second.sram_uncorrected, second.remap_pending) == (0, 0, False)
+    alone = node.run("nvidia-smi -q -i 0000:b0:00.0").stdout
+    assert "GPU-8d1c" in alone and "GPU-8d1b" not in alone
 
 
 def test_nvidia_smi_with_another_library(node: Node) -> None:

@@ -182,7 +182,7 @@ class Machine:
             "deepspeed": builds.deepspeed_of(listed),
             "packages": {"torch": "2.13.0", "ninja": "1.13.2"},
         }
-        node = states.found(
+        node = states.state(
             {
                 "toolchain": {"build": self.found(**variables).model_dump()},
                 "nccl": {"environments": {"/opt/dis": environment}},

@@ -43,7 +43,7 @@ def environment(folder: Path, real: Path, *installed: str) -> environments.Envir
 
 def rules(prefix: Path, found: Environment) -> set[str]:
     """Return the findings about an environment, on a node without other problems."""
-    node = states.found({"nccl": {"environments": {str(prefix): found.model_dump()}}})
+    node = states.state({"nccl": {"environments": {str(prefix): found.model_dump()}}})
     wanted = states.wanted({"nccl_version": "match-torch", "nccl_environments": [str(prefix)]})
     return {each.rule for each in check(node, wanted) if each.subject == str(prefix)}
 

@@ -117,8 +117,8 @@ def _configured(folder: Path) -> Path:
     text = CONFIG.format(host=host, user=getuser(), folder=folder, **given)
     (folder / "slurm.conf").write_text(text)
     (folder / "gres.conf").write_text(GRES)
-    found = re.search(r"(\d+)\.", subprocess.check_output([_program("slurmd"), "-V"], text=True))
-    if found and int(found[1]) >= WITHOUT_CGROUPS:
+    match = re.search(r"(\d+)\.", subprocess.check_output([_program("slurmd"), "-V"], text=True))
+    if match and int(match[1]) >= WITHOUT_CGROUPS:
         (folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
     return folder / "slurm.conf"
 

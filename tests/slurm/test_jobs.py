@@ -16,8 +16,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.cli.running import BIN, environment
 from tests.cli.test_contract import SCHEMA
+from tests.commands import BIN, environment
 from tests.slurm.conftest import Slurm
 
 pytestmark = pytest.mark.slurm

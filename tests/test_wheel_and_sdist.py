@@ -23,8 +23,7 @@ from tests.release import ROOMS, missing, top_of
 REPOSITORY = Path(__file__).parents[1]
 PYINFRA = Path(sys.executable).parent / "pyinfra"
 GPU_NODE = ("-c", "from gpu_node.cli.main import main; main()")
-OLD_IMPORT = "from inventories.groups import groups_of"
-NEW_IMPORT = "from gpu_node.inventories.groups import groups_of"
+IMPORT = "from gpu_node.inventories.groups import groups_of"
 INVENTORY = """{IMPORT}
 
 globals().update(groups_of(__file__))
@@ -78,7 +77,7 @@ found = {
 Path("found.json").write_text(json.dumps(found))
 """,
     "site.yml": CLUSTER,
-    "site.py": INVENTORY.format(IMPORT=NEW_IMPORT),
+    "site.py": INVENTORY.format(IMPORT=IMPORT),
 }
 
 
@@ -256,43 +255,6 @@ def test_gpu_node_runs_beside_another_project(installed: Path, project: Path) ->
     done = run(installed, project, *GPU_NODE, "drift", "site.py")
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     assert "a100-01" in done.stdout and "Unable to connect" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("command", "other"),
-    [
-        *((command, "no such package") for command in ("drift", "verify", "hostfile", "host-key")),
-        *(("drift", other) for other in ("a package", "a folder", "another module")),
-    ],
-)
-def test_the_old_import_in_an_inventory(
-    installed: Path, project: Path, command: str, other: str
-) -> None:
-    """Outside of the repository each command names the new import, in one line."""
-    if other in ("no such package", "a folder", "another module"):
-        shutil.rmtree(project / "inventories")
-    if other in ("a folder", "another module"):
-        (project / "inventories").mkdir()
-    if other == "another module":
-        (project / "inventories" / "groups.py").touch()
-    (project / "site.py").write_text(INVENTORY.format(IMPORT=OLD_IMPORT))
-    words = ["site.py", "a100-01"] if command == "host-key" else ["site.py"]
-    done = run(installed, project, *GPU_NODE, command, *words)
-    assert (done.returncode, done.stdout) == (1, "")
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("gpu-node: site.py:") and line.endswith(f"; next: write {NEW_IMPORT}")
-
-
-def test_the_old_import_works_in_the_repository(installed: Path, project: Path) -> None:
-    """There `inventories/groups.py` hands over to the new name."""
-    (project / "site.py").write_text(INVENTORY.format(IMPORT=OLD_IMPORT))
-    inventory = str(project / "site.py")
-    done = run(installed, REPOSITORY, *GPU_NODE, "drift", inventory)
-    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
-    assert "Unable to connect" in done.stdout
-    done = run(installed, REPOSITORY, PYINFRA, inventory, "debug-inventory")
-    assert done.returncode == 0, done.stderr
-    assert "a100-01" in done.stderr
 
 
 def third_party(path: Path) -> set[str]:
