@@ -61,7 +61,7 @@ def written(folder: Path, number: int, mesh: bool) -> Path:
 
     The script runs once, on this machine, where the name of each node has its address.
     """
-    hosts = [replace(each, address=each.second) for each in nodes(number)]
+    hosts = [replace(node, address=node.second) for node in nodes(number)]
     login: dict[str, object] = {"user": "root"}
     inventory = write_site(folder, hosts, {"ssh": {**login, "mesh": True} if mesh else login})
     answer = run_here(script(inventory, folder / "probe"), hosts, folder / "home")
@@ -69,9 +69,9 @@ def written(folder: Path, number: int, mesh: bool) -> Path:
     found |= with_gpus(found)
     digest = _STAMP.findall(answer)[0]
     (folder / _FOLDER).mkdir(exist_ok=True)
-    for each in hosts:
-        text = stamp(digest, each) + framed(of_node(found, hosts[0], each))
-        (folder / _FOLDER / f"{each.name}.txt").write_text(text)
+    for host in hosts:
+        text = stamp(digest, host) + framed(of_node(found, hosts[0], host))
+        (folder / _FOLDER / f"{host.name}.txt").write_text(text)
     return inventory
 
 

@@ -54,10 +54,10 @@ def seconds(lines: Lines) -> float:
     It is read from the time of each file's last change on this machine: what else a deploy does,
     before and after, does not count. Raises Failed if a node does not have all of it.
     """
-    source, others = files(lines, SOURCE), [each.name for each in lines.hosts[1:]]
-    if lacking := [each for each in others if files(lines, each) != source]:
+    source, others = files(lines, SOURCE), [host.name for host in lines.hosts[1:]]
+    if lacking := [other for other in others if files(lines, other) != source]:
         raise Failed(f"not all of the tree is on {', '.join(lacking)}")
-    ends = [(lines.tree_of(each) / name).stat().st_ctime for each in others for name in source]
+    ends = [(lines.tree_of(other) / name).stat().st_ctime for other in others for name in source]
     return max(ends) - min(ends)
 
 
@@ -71,6 +71,7 @@ def _rsync(lines: Lines) -> list[str]:
     source, *others = lines.hosts
     carrier = shlex.quote(f"ssh -p {PORT}")
     sent = [
-        f"rsync -rlpt -e {carrier} {lines.tree}/ {each.address}:{lines.tree}/ &" for each in others
+        f"rsync -rlpt -e {carrier} {lines.tree}/ {other.address}:{lines.tree}/ &"
+        for other in others
     ]
     return ["ssh", "-p", str(PORT), "-i", str(lines.key), source.address, *sent, "wait"]

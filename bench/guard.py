@@ -46,12 +46,14 @@ def guard(shown: Callable[[str], object]) -> list[str]:
             setup = prepared(nodes, login)
             ours.check(setup)
             found = _measured(setup, began + _LAST_SECONDS * number / len(LIMITS))
-            shown(f"{nodes} nodes: gpu-node drift takes {_words(found)} of pyinfra with one fact")
+            shown(
+                f"{nodes} nodes: gpu-node drift takes {_in_words(found)} of pyinfra with one fact"
+            )
             lines += above(nodes, found)
     return lines
 
 
-def _words(found: Ratios) -> str:
+def _in_words(found: Ratios) -> str:
     return f"{found.wall:.2f} times the seconds and {found.cpu:.2f} times the CPU seconds"
 
 

@@ -66,7 +66,7 @@ def prepared(folder: Path, hosts: Sequence[Node], login: Login) -> int:
     scripts = login_scripts(hosts, login.port)
     for name, each in scripts.items():
         (folder / f"{name}.sh").write_text(each.sh)
-    tried = [name for each in scripts.values() for name in each.names]
+    tried = [name for script in scripts.values() for name in script.names]
     for file, names in (("nodes", list(scripts)), ("logins", tried)):
         (folder / file).write_text("".join(f"{name}\n" for name in names))
     _write_ssh(folder, hosts, login)
@@ -74,7 +74,7 @@ def prepared(folder: Path, hosts: Sequence[Node], login: Login) -> int:
 
 
 def _write_ssh(folder: Path, hosts: Sequence[Node], login: Login) -> None:
-    config = [_HOST.format(name=each.name, address=each.address) for each in hosts]
+    config = [_HOST.format(name=host.name, address=host.address) for host in hosts]
     (folder / "config").write_text("".join([*config, _ALL.format(**vars(login))]))
     program = folder / "bin" / "ssh"
     program.parent.mkdir(exist_ok=True)
@@ -101,7 +101,7 @@ def _at_once(folder: Path, lines: str, *words: str) -> Command:
 
 def answers(folder: Path, hosts: Sequence[Node]) -> dict[str, str]:
     """Return what each node prints, by its name."""
-    return {each.name: (folder / f"{each.name}.txt").read_text() for each in hosts}
+    return {host.name: (folder / f"{host.name}.txt").read_text() for host in hosts}
 
 
 def require_all(printed: dict[str, str], number: int) -> None:

@@ -29,14 +29,14 @@ def measure(sizes: Sequence[int], rounds: int, shown: Shown) -> Results:
     """
     found: list[Size] = []
     loads: list[float] = []
-    most = max(each.most for each in CONTENDERS.values() if each.shells)
+    most = max(contender.most for contender in CONTENDERS.values() if contender.shells)
     with answering(max(sizes)) as login, shells(min(most, max(sizes))) as real:
         for size in sizes:
             setup = prepared(size, login)
             ours.check(setup)
             series = _series(setup, real, rounds, shown)
             found.append(Size.of(size, series))
-            loads += [each.load for runs in series.values() for each in runs]
+            loads += [run.load for runs in series.values() for run in runs]
     pair = None
     if lab.is_converged():
         shown("the lab")

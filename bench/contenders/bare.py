@@ -39,7 +39,7 @@ def openssh(setup: Setup) -> Command:
     """Return the floor: ssh for each node, 50 at a time."""
     folder = setup.folder / "openssh"
     (folder / "answers").mkdir(parents=True, exist_ok=True)
-    lines = [f"{each.name} {each.address}\n" for each in setup.hosts]
+    lines = [f"{host.name} {host.address}\n" for host in setup.hosts]
     (folder / "nodes").write_text("".join(lines))
     login = setup.login
     options = (
@@ -58,8 +58,8 @@ def pyinfra(setup: Setup) -> Command:
     login = setup.login
     text = _INVENTORY.format(
         hosts="\n".join(
-            f"        ({each.name!r}, {{'ssh_hostname': {each.address!r}}}),"
-            for each in setup.hosts
+            f"        ({host.name!r}, {{'ssh_hostname': {host.address!r}}}),"
+            for host in setup.hosts
         ),
         user=login.user,
         port=login.port,

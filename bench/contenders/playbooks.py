@@ -57,7 +57,7 @@ def _play(setup: Setup, folder: Path, strategy: str) -> Command:
         f"ansible_user={login.user} ansible_port={login.port} "
         f"ansible_ssh_private_key_file={login.key} ansible_python_interpreter={_python()}"
     )
-    hosts = [f"{each.name} ansible_host={each.address} {known}\n" for each in setup.hosts]
+    hosts = [f"{host.name} ansible_host={host.address} {known}\n" for host in setup.hosts]
     (folder / "hosts.ini").write_text("[all]\n" + "".join(hosts))
     words = [str(OTHERS / "ansible-playbook"), str(CHECKS)]
     return Command(

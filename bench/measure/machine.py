@@ -51,16 +51,16 @@ def _version(*command: str) -> str:
     """Return a version of OpenSSH; a server before 9.2 has no option for it."""
     environment = {**os.environ, "LD_LIBRARY_PATH": find().libraries}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    found = re.search(r"OpenSSH_(\S+?)[ ,\n]", done.stdout + done.stderr)
-    return found[1] if found else "unknown"
+    match = re.search(r"OpenSSH_(\S+?)[ ,\n]", done.stdout + done.stderr)
+    return match[1] if match else "unknown"
 
 
 def _model() -> str:
     text = Path("/proc/cpuinfo").read_text()
-    found = re.search(r"^(?:model name|CPU part)\s*: (.*)$", text, re.MULTILINE)
-    return found[1].strip() if found else "unknown model"
+    match = re.search(r"^(?:model name|CPU part)\s*: (.*)$", text, re.MULTILINE)
+    return match[1].strip() if match else "unknown model"
 
 
 def _system() -> str:
-    found = re.search(r'^PRETTY_NAME="?(.*?)"?$', Path("/etc/os-release").read_text(), re.MULTILINE)
-    return found[1] if found else "unknown system"
+    match = re.search(r'^PRETTY_NAME="?(.*?)"?$', Path("/etc/os-release").read_text(), re.MULTILINE)
+    return match[1] if match else "unknown system"

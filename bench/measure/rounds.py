@@ -34,17 +34,17 @@ def interleaved(
 
 def wall(runs: Sequence[Taken]) -> float:
     """Return the median of the seconds of runs."""
-    return median(each.wall for each in runs)
+    return median(run.wall for run in runs)
 
 
 def cpu(runs: Sequence[Taken]) -> float:
     """Return the median of the CPU seconds of runs."""
-    return median(each.cpu for each in runs)
+    return median(run.cpu for run in runs)
 
 
 def megabytes(runs: Sequence[Taken]) -> float:
     """Return the median of the memory of runs."""
-    return median(each.megabytes for each in runs)
+    return median(run.megabytes for run in runs)
 
 
 def ratio(runs: Sequence[Taken], base: Sequence[Taken]) -> float:

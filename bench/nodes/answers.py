@@ -36,18 +36,19 @@ def write(folder: Path, probe: Path, hosts: Sequence[Node], home: Path) -> None:
     for name in _LIVE:
         del found[name]
     found |= with_gpus(found)
-    for each in hosts:
+    for host in hosts:
         own = {
-            name: (code, coding, changed_places(text, hosts[0], each))
+            name: (code, coding, changed_places(text, hosts[0], host))
             for name, (code, coding, text) in found.items()
         }
-        (folder / f"{each.address}.txt").write_text(framed(own))
+        (folder / f"{host.address}.txt").write_text(framed(own))
 
 
 def with_gpus(found: Mapping[str, Section]) -> dict[str, Section]:
     """Return the sections about GPUs, of those that there are."""
-    cases = {name: _CASES / name / f"{case}.yml" for name, case in _GPUS.items() if name in found}
-    texts = {name: yaml.safe_load(case.read_text())["output"] for name, case in cases.items()}
+    cases = {name: case for name, case in _GPUS.items() if name in found}
+    files = {name: yaml.safe_load((_CASES / f"{name}.yml").read_text()) for name in cases}
+    texts = {name: files[name][case]["output"] for name, case in cases.items()}
     return {name: (0, "raw", text.removesuffix("\n")) for name, text in texts.items()}
 
 
@@ -61,7 +62,7 @@ def changed_places(text: str, first: Node, other: Node) -> str:
         _hex(first.second): _hex(other.second),
     }
     pairs |= {value: key for key, value in pairs.items()}
-    words = "|".join(re.escape(each) for each in pairs)
+    words = "|".join(re.escape(pair) for pair in pairs)
     return re.sub(rf"(?<![\w.-])({words})(?![\w-]|\.\d)", lambda found: pairs[found[1]], text)
 
 

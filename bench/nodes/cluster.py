@@ -80,7 +80,7 @@ def write_site(folder: Path, hosts: Sequence[Node], wanted: Mapping[str, object]
         "cluster": "bench",
         "defaults": dict(wanted),
         "groups": {"gpu": None},
-        "hosts": {each.name: {"address": each.address, "group": "gpu"} for each in hosts},
+        "hosts": {host.name: {"address": host.address, "group": "gpu"} for host in hosts},
     }
     text = yaml.safe_dump(site, sort_keys=False, default_flow_style=None, width=1000)
     (folder / "site.yml").write_text(text)
@@ -99,4 +99,4 @@ def make_key(file: Path) -> str:
 
 def pin(file: Path, hosts: Sequence[Node], port: int, host_key: str) -> None:
     """Write known_hosts for nodes that share a host key."""
-    file.write_text("".join(f"[{each.address}]:{port} {host_key}\n" for each in hosts))
+    file.write_text("".join(f"[{host.address}]:{port} {host_key}\n" for host in hosts))

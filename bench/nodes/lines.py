@@ -78,8 +78,8 @@ def prepared(folder: Path, receivers: int) -> Lines:
     names = [SOURCE, *(f"node-{each + 1:03}" for each in range(receivers))]
     hosts = [Node(name, f"10.168.145.{10 + each}") for each, name in enumerate(names)]
     found = Lines(folder, hosts)
-    for each in hosts:
-        found.tree_of(each.name).mkdir(parents=True)
+    for host in hosts:
+        found.tree_of(host.name).mkdir(parents=True)
     found.tree.mkdir()
     pin(ssh / "known_hosts", hosts, PORT, make_key(folder / "host_key"))
     (folder / "authorized_keys").write_text(f"{make_key(found.key)}\n")
@@ -88,13 +88,13 @@ def prepared(folder: Path, receivers: int) -> Lines:
         "passwd": PASSWD.format(home=folder / "home"),
         "shadow": SHADOW,
         "hosts": "".join(["127.0.0.1 localhost\n", *(f"{o.address} {o.name}\n" for o in hosts)]),
-        "nodes": "".join(f"{each.name} {each.address}\n" for each in hosts),
+        "nodes": "".join(f"{host.name} {host.address}\n" for host in hosts),
         "site.yml": _CLUSTER.format(
             folder=folder,
             key=found.key,
             port=PORT,
             source=SOURCE,
-            hosts="\n".join(f"  {each.name}: {{address: {each.address}}}" for each in hosts),
+            hosts="\n".join(f"  {host.name}: {{address: {host.address}}}" for host in hosts),
         ),
     }
     for name, text in files.items():

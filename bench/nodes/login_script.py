@@ -28,8 +28,8 @@ class LoginScript:
 
 def login_scripts(hosts: Sequence[Node], port: int) -> dict[str, LoginScript]:
     """Return the script of each node by its name; each has an sshd at the same port."""
-    peers = tuple(Peer(name=each.name, address=each.address, port=port) for each in hosts)
-    return {each.name: _script(peers, each) for each in peers}
+    peers = tuple(Peer(name=host.name, address=host.address, port=port) for host in hosts)
+    return {peer.name: _script(peers, peer) for peer in peers}
 
 
 def _script(peers: tuple[Peer, ...], here: Peer) -> LoginScript:

@@ -40,7 +40,7 @@ def run_here(probe: Path, hosts: Sequence[Node], home: Path) -> str:
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     names = home.with_name("hosts")
-    lines = ["127.0.0.1 localhost", *(f"{each.second} {each.name}" for each in hosts)]
+    lines = ["127.0.0.1 localhost", *(f"{host.second} {host.name}" for host in hosts)]
     names.write_text("\n".join([*lines, ""]))
     first = hosts[0]
     spaces = ["unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--mount-proc"]

@@ -79,7 +79,7 @@ def _write(folder: Path, hosts: Sequence[Node], answers: Path | None) -> Login:
         command = f"ANSWERS={answers} exec sh {HERE / 'answer.sh'}"
         config += f"ForceCommand {command}\n"
     for first in range(0, len(hosts), _ADDRESSES):
-        lines = [f"ListenAddress {each.address}\n" for each in hosts[first : first + _ADDRESSES]]
+        lines = [f"ListenAddress {host.address}\n" for host in hosts[first : first + _ADDRESSES]]
         (folder / f"sshd-{first:03}.conf").write_text("".join([*lines, config]))
     return login
 

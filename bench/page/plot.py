@@ -47,7 +47,7 @@ class Line:
     @property
     def path(self) -> str:
         """The points as SVG has them."""
-        return " ".join(f"{each.x:.1f},{each.y:.1f}" for each in self.points)
+        return " ".join(f"{point.x:.1f},{point.y:.1f}" for point in self.points)
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Scale:
 
 def draw(results: Results) -> str:
     """Return the picture as SVG."""
-    counts = [each.nodes for each in results.sizes]
-    seconds = [figures.wall for each in results.sizes for figures in each.figures.values()]
+    counts = [size.nodes for size in results.sizes]
+    seconds = [figures.wall for size in results.sizes for figures in size.figures.values()]
     across = Scale(min(counts), max(max(counts), min(counts) + 1), LEFT, RIGHT)
     up = Scale(_below(min(seconds)), _above(max(seconds)), BOTTOM, TOP)
     template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(
@@ -76,7 +76,7 @@ def draw(results: Results) -> str:
     )
     return template.render(
         lines=_beside(list(_lines(results, across, up))),
-        columns=[(across.at(each), each) for each in counts],
+        columns=[(across.at(count), count) for count in counts],
         rows=[(up.at(each), f"{each:g}") for each in _ticks(up)],
         left=LEFT,
         right=RIGHT,
@@ -88,9 +88,9 @@ def draw(results: Results) -> str:
 def _lines(results: Results, across: Scale, up: Scale) -> Iterator[Line]:
     for name, colour in _COLOURS.items():
         points = [
-            Point(across.at(each.nodes), up.at(each.figures[name].wall))
-            for each in results.sizes
-            if name in each.figures
+            Point(across.at(size.nodes), up.at(size.figures[name].wall))
+            for size in results.sizes
+            if name in size.figures
         ]
         if points:
             width = 3.5 if name == DRIFT else 2

@@ -24,7 +24,7 @@ class Figures:
 
     @classmethod
     def of(cls, runs: Sequence[Taken]) -> Figures:
-        walls = tuple(round(each.wall, 3) for each in runs)
+        walls = tuple(round(run.wall, 3) for run in runs)
         return cls(round(wall(runs), 3), round(cpu(runs), 3), round(megabytes(runs), 1), walls)
 
 
@@ -123,13 +123,13 @@ class Results:
         """
         first, *others = self.sizes
         found = {}
-        for each in others:
-            more = each.nodes - first.nodes
+        for other in others:
+            more = other.nodes - first.nodes
             costs = {
-                name: round((each.figures[name].cpu - first.figures[name].cpu) / more * 1000, 1)
+                name: round((other.figures[name].cpu - first.figures[name].cpu) / more * 1000, 1)
                 for name in (DRIFT, PYINFRA, OPENSSH)
             }
-            found[each.nodes] = {
+            found[other.nodes] = {
                 **costs,
                 "above_pyinfra": round(costs[DRIFT] - costs[PYINFRA], 1),
             }

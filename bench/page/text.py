@@ -37,14 +37,14 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _walls(sizes: Sequence[Size]) -> Iterator[list[str]]:
-    yield ["nodes", *(each.title for each in CONTENDERS.values())]
+    yield ["nodes", *(contender.title for contender in CONTENDERS.values())]
     for size in sizes:
         found = [size.figures.get(name) for name in CONTENDERS]
         yield [str(size.nodes), *(f"{each.wall:.2f}" if each else _NONE for each in found)]
 
 
 def _costs(sizes: Sequence[Size]) -> Iterator[list[str]]:
-    yield ["nodes", *(each.title for each in CONTENDERS.values())]
+    yield ["nodes", *(contender.title for contender in CONTENDERS.values())]
     for size in sizes:
         found = [size.figures.get(name) for name in CONTENDERS]
         cells = [f"{each.cpu:.2f} s, {each.megabytes:.0f} MB" if each else _NONE for each in found]
@@ -63,7 +63,7 @@ def _further(results: Results) -> Iterator[list[str]]:
     yield ["nodes", "gpu-node drift", "pyinfra, one fact", "difference", "OpenSSH"]
     for nodes, costs in results.cpu_per_host().items():
         values = [costs[name] for name in (DRIFT, PYINFRA, "above_pyinfra", OPENSSH)]
-        yield [str(nodes), *(f"{each:.1f} ms" for each in values)]
+        yield [str(nodes), *(f"{value:.1f} ms" for value in values)]
 
 
 def _answers(found: Answers) -> Iterator[list[str]]:
