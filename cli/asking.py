@@ -20,7 +20,6 @@ from gpu_node.facts.areas import AREAS
 from gpu_node.facts.ask.gather import Answer, gather, limited_data
 from gpu_node.facts.ask.via import FILES, SSH
 from gpu_node.facts.probe.peers import peers_of
-from gpu_node.inventories.connection import handshake
 from gpu_node.inventories.connection.refused_keys import explained, refusal
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.interrupt import at_once
@@ -41,7 +40,6 @@ def ask(
 
     `data` has values in place of the inventory's.
     """
-    handshake.install()
     stage = f"Reading the nodes of {inventory}"
     with at_once(), _working(stage) as status:
         named = partial(_name, status, stage)
@@ -69,7 +67,7 @@ def _working(stage: str) -> AbstractContextManager[Status | None]:
 def _importing() -> Iterator[None]:
     """Import the areas, and what judges and reports: a third of all imports, in short parts."""
     areas = (f"gpu_node.facts.{area}" for area in AREAS)
-    engine = (f"gpu_node.drift.engine.{name}" for name in ("finding", "rule", "rules", "check"))
+    engine = (f"gpu_node.drift.engine.{name}" for name in ("finding", "rule", "registry", "check"))
     for name in (*areas, "gpu_node.facts.node", *engine, "gpu_node.cli.reporting"):
         import_module(name)
         yield
@@ -118,7 +116,7 @@ def jobs_log_in(inventory: str, limit: Iterable[str]) -> bool:
     from gpu_node.facts.probe.request import request_of
 
     hosts = limited_data(inventory, limit).values()
-    return any(is_of_caller(request_of(each)) for each in hosts if each.get("ssh_mesh") is True)
+    return any(is_of_caller(request_of(host)) for host in hosts if host.get("ssh_mesh") is True)
 
 
 def offline_hosts(inventory: str, limit: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -177,7 +175,7 @@ def _seen(inventory: str, name: str, answer: Answer, via: str = SSH) -> Seen:
 
 
 def _with_next_step(inventory: str, name: str, answer: Answer) -> str | None:
-    """Add the next step to the error of an unknown or changed host key; it is never accepted."""
+    """Add the next step to the error of `--via`; that of our own connection has it."""
     refused = refusal(answer.cause)
     if answer.error is None or refused is None:
         return answer.error

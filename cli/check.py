@@ -7,6 +7,7 @@ import click
 from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import failure
+from gpu_node.inventories.plurals import counted
 
 
 @click.command(short_help="Check INVENTORY alone; contacts no node.")
@@ -39,10 +40,10 @@ def check(inventory: str) -> None:
             problems += [f"{name}: {line}" for line in error.lines]
     if problems:
         raise click.ClickException("\n".join(problems))
-    click.echo(f"{inventory}: {_counted(list(hosts), 'node')}; {_counted(groups, 'group')}")
+    click.echo(f"{inventory}: {_named(list(hosts), 'node')}; {_named(groups, 'group')}")
 
 
-def _counted(names: list[str], what: str) -> str:
+def _named(names: list[str], what: str) -> str:
     """Return how many there are, and which."""
     listed = f" ({', '.join(names)})" if names else ""
-    return f"{len(names) or 'no'} {what}{'s'[: len(names) != 1]}{listed}"
+    return counted(len(names), what, none="no") + listed

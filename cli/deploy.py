@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
 
 from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import failure
+from gpu_node.inventories.errors import did_you_mean, shown, worded
 
 
 @click.command(short_help="Repair the nodes of INVENTORY, and prove it.")
 @click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
-@click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
-@click.option("--areas", metavar="A,B", help="Repair these areas alone; the same as --data areas=.")
+@words.limit
+@click.option(
+    "--areas",
+    metavar="A,B",
+    shell_complete=completion.several_areas,
+    help="Repair these areas alone; the same as --data areas=.",
+)
 @click.option(
     "--data", multiple=True, metavar="KEY=VALUE", help="A value in place of the inventory's."
 )
@@ -45,11 +53,53 @@ def deploy(
                   gpu-node deploy inventories/lab.py --areas shm,limits --batch 25%
     """
     with loading():
-        from gpu_node.cli.deploying import Deployment, InventoryRun
-        from gpu_node.onboarding.console import UserConsole
+        from gpu_node.cli.asking import ask
+        from gpu_node.deploy.console import UserConsole
+        from gpu_node.deploy.deployment import Deployment, InventoryRun
+        from gpu_node.deploy.engine.batches import size_of
         from gpu_node.onboarding.errors import FAILURES
-    run = InventoryRun(inventory, limit, areas, data, batch, dry)
+    if areas is not None:
+        data = (*data, f"areas={areas}")
+    values = _values(data, batch)
+    if batch is not None:
+        try:
+            size_of(batch, nodes=1)
+        except ValueError as error:
+            raise click.UsageError(f"--batch: {error}") from None
+    run = InventoryRun(inventory, limit, data, batch, dry)
+    console = UserConsole(yes)
     try:
-        return Deployment(run, UserConsole(yes)).done()
+        return Deployment(run, values, console, lambda: ask(inventory, limit, data=values)).done()
     except FAILURES as error:
         raise failure(error) from None
+
+
+def _values(words: Iterable[str], batch: str | None) -> dict[str, object]:
+    """Return the values of KEY=VALUE words; UsageError where they cannot be right."""
+    with loading():
+        from pyinfra_cli.util import parse_cli_arg
+
+        from gpu_node.deploy.engine.scope import names_in
+        from gpu_node.facts.areas import AREAS
+        from gpu_node.inventories.pyinfra_groups import unknown_data
+    found: dict[str, object] = {}
+    problems: list[str] = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not key or not equals:
+            example = "KEY=VALUE, such as shm_size=16G"
+            problems.append(f"--data: {worded(shown(word), '', example)}")
+        elif key in found:
+            problems.append(f"--data: {worded(f'{shown(key)} twice', '', 'once')}")
+        else:
+            problems += unknown_data(key)
+            found[key] = parse_cli_arg(value)
+    for area in names_in(found.get("areas")) or ():
+        if area not in AREAS:
+            why = f"no such area{did_you_mean(area, AREAS)}"
+            problems.append(f"--areas: {worded(shown(area), why, ', '.join(AREAS))}")
+    if batch is not None and "change" in found:
+        problems.append(worded("--batch with --data change=", "", "one of them"))
+    if problems:
+        raise click.UsageError("\n".join(problems))
+    return found

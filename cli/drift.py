@@ -14,7 +14,7 @@ from gpu_node.inventories.errors import worded
 
 @click.command(short_help="Read every node of INVENTORY and report what differs.")
 @click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
-@click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
+@words.limit
 @click.option("--format", "form", type=Choice(FORMATS), default=FORMATS[0], show_default=True)
 @click.option(
     "-o",
@@ -33,6 +33,7 @@ from gpu_node.inventories.errors import worded
     "--only",
     multiple=True,
     metavar="X",
+    shell_complete=completion.chosen,
     help="Show the problems of X: a rule, an area, a node.",
 )
 @click.option("--facts", is_flag=True, help="Show the facts of all nodes as well.")
@@ -124,7 +125,8 @@ def drift(
         seen = ask_via(via, inventory, limit, deep, data)
     else:
         seen = ask(inventory, limit, deep, data)
-    from gpu_node.cli.reporting import report_of, write
+    from gpu_node.cli.reporting import write
+    from gpu_node.drift.report.model import report_of
 
     report = report_of(inventory, seen)
     write(report, form, output, full=full, facts=facts, only=only)

@@ -6,6 +6,7 @@ import click
 
 from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
+from gpu_node.cli.usage import failure
 
 
 @click.command(short_help="Show or pin the host key of a node.")
@@ -25,5 +26,9 @@ def host_key(inventory: str, node: str, accept: str | None) -> int:
                   gpu-node host-key inventories/lab.py v100-01 --accept SHA256:...
     """
     with loading():
-        from gpu_node.cli.pinning import show_or_pin
-    return show_or_pin(inventory, node, accept)
+        from gpu_node.onboarding.errors import Stopped
+        from gpu_node.onboarding.trust.pinning import show_or_pin
+    try:
+        return show_or_pin(inventory, node, accept)
+    except Stopped as error:
+        raise failure(error) from None

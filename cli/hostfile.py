@@ -10,7 +10,7 @@ from gpu_node.cli.loading import loading
 
 @click.command(short_help="Print DeepSpeed's hostfile of INVENTORY.")
 @click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
-@click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
+@words.limit
 def hostfile(inventory: str, limit: tuple[str, ...]) -> None:
     """Print DeepSpeed's hostfile of INVENTORY: `NAME slots=N`, N being gpu.count.
 

@@ -66,9 +66,10 @@ def init(
                   gpu-node init cluster --user alice --sudo
     """
     with loading():
-        from gpu_node.cli.initialising import Initialising
-        from gpu_node.onboarding.console import UserConsole
+        from gpu_node.cli.asking import ask
+        from gpu_node.deploy.console import UserConsole
         from gpu_node.onboarding.errors import FAILURES
+        from gpu_node.onboarding.initialising import Initialising
         from gpu_node.onboarding.new_site import Access
     if key == "" or not folder:
         name = "--key" if key == "" else "DIR"
@@ -79,6 +80,6 @@ def init(
     private = Path(key).expanduser().absolute() if key else None
     access = Access(user, port, private, sudo, accept, Path(known))
     try:
-        return Initialising(Path(folder), access, UserConsole()).run(nodes)
+        return Initialising(Path(folder), access, UserConsole(), ask).run(nodes)
     except FAILURES as error:
         raise failure(error) from None

@@ -38,12 +38,12 @@ def _import_paramiko() -> None:
 
 
 def _set_up() -> None:
-    """Have pyinfra connect with strict host keys, and all that it prints of a node made visible."""
-    from gpu_node.inventories import terminal
-    from gpu_node.inventories.connection import handshake
+    """Have all that is printed of a node made visible, also by Python itself."""
+    from gpu_node.inventories import pyinfra_patches
+    from gpu_node.inventories.terminal import show_error
 
-    handshake.install()
-    terminal.install()
+    pyinfra_patches.install()
+    sys.excepthook = show_error
 
 
 @cache

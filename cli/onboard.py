@@ -15,19 +15,13 @@ from gpu_node.inventories.errors import worded
 @click.command(short_help="Make a server a member of the cluster, and prove it.")
 @click.argument("name", required=False, callback=words.name)
 @click.argument("address", required=False, callback=words.address, metavar="[ADDRESS[:PORT]]")
-@click.option(
-    "--inventory",
-    required=True,
-    metavar="FILE.yml",
-    shell_complete=completion.files,
-    help="The cluster file (.yml), or the .py file beside it.",
-)
+@words.cluster_file
 @click.option(
     "--from",
     "file",
     metavar="FILE.csv",
     shell_complete=completion.files,
-    help="Many servers: see below.",
+    help="Many servers: see above.",
 )
 @click.option(
     "--user",
@@ -103,11 +97,12 @@ def onboard(
     if address is not None:
         address, port = words.at_port(address, port)
     with loading():
-        from gpu_node.cli.onboarding import Onboarding, listed
+        from gpu_node.cli.asking import ask
+        from gpu_node.deploy.console import UserConsole
         from gpu_node.onboarding.admission import Options, Request
-        from gpu_node.onboarding.console import UserConsole
         from gpu_node.onboarding.errors import FAILURES
         from gpu_node.onboarding.inventory_files import site_of
+        from gpu_node.onboarding.run import Onboarding, listed
         from gpu_node.onboarding.trust.host_keys import by_server
         from gpu_node.onboarding.trust.password import given
     request = Request(name or "", address, user, port, group)
@@ -118,6 +113,7 @@ def onboard(
             replace(each, fingerprint=own.get(each.name, each.fingerprint)) for each in requests
         ]
         options = Options(tuple(others), given(password_stdin), disable_password, dry)
-        return Onboarding(site_of(inventory), options, UserConsole(yes), proof).run(requests)
+        site, console = site_of(inventory), UserConsole(yes)
+        return Onboarding(site, options, console, proof, ask).run(requests)
     except FAILURES as error:
         raise failure(error) from None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
+from shlex import join, quote
 
 import click
 
 from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
+from gpu_node.inventories.plurals import counted
 
 LIST = "nodes.tsv"
 
@@ -25,7 +27,7 @@ LIST = "nodes.tsv"
     callback=words.folder,
     help="Write the scripts into DIR.",
 )
-@click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
+@words.limit
 def probe(inventory: str, folder: str, limit: tuple[str, ...]) -> int:
     """Write the questions of `gpu-node drift` as scripts. Contacts no node.
 
@@ -42,7 +44,9 @@ def probe(inventory: str, folder: str, limit: tuple[str, ...]) -> int:
     """
     with loading():
         from gpu_node.cli.asking import offline_hosts
-        from gpu_node.facts.ask.offline import SCRIPT_SUFFIX, scripts
+        from gpu_node.cli.output import unwritable
+        from gpu_node.facts.ask.offline import ANSWER_SUFFIX, SCRIPT_SUFFIX, scripts
+        from gpu_node.inventories.atomic_write import replace
         from gpu_node.inventories.errors import reason, worded
     made = scripts(offline_hosts(inventory, limit), version("gpu-node"))
     target = Path(folder)
@@ -51,22 +55,19 @@ def probe(inventory: str, folder: str, limit: tuple[str, ...]) -> int:
     except OSError as error:
         problem = worded(reason(error), f"cannot write scripts into {folder}", "a directory")
         raise click.ClickException(f"--output: {problem}") from None
-    rows = []
-    for script in made:
-        _write(target / f"{script.name}{SCRIPT_SUFFIX}", script.text)
-        rows += [f"{node}\t{script.name}{SCRIPT_SUFFIX}\n" for node in script.nodes]
-    _write(target / LIST, "".join(rows))
-    scripts_are = f"{len(made)} script{'s' if made[1:] else ''}"
-    click.echo(f"{scripts_are} for {len(rows)} node{'s' if rows[1:] else ''}: {target / LIST}")
+    files = {target / f"{script.name}{SCRIPT_SUFFIX}": script.text for script in made}
+    rows = [f"{node}\t{script.name}{SCRIPT_SUFFIX}\n" for script in made for node in script.nodes]
+    files[target / LIST] = "".join(rows)
+    for file, text in files.items():
+        try:
+            replace(file, text.encode())
+        except OSError as error:  # it may name a file that replaces this one
+            raise unwritable(str(file), error) from None
+    how_many = f"{counted(len(made), 'script')} for {counted(len(rows), 'node')}"
+    click.echo(f"{how_many}: {target / LIST}")
+    name = made[0].name
+    asked, answer = (quote(str(target / f"{name}{end}")) for end in (SCRIPT_SUFFIX, ANSWER_SUFFIX))
+    click.echo(f"next: for each node, such as: ssh {name} sh -s {name} <{asked} >{answer}")
+    part = [word for each in limit for word in ("--limit", each)]
+    click.echo(f"then: {join(['gpu-node', 'drift', inventory, '--answers', folder, *part])}")
     return 0
-
-
-def _write(file: Path, text: str) -> None:
-    """Write a file as a whole; an error has its name, not that of a file that replaces it."""
-    from gpu_node.cli.output import unwritable
-    from gpu_node.inventories.atomic_write import replace
-
-    try:
-        replace(file, text.encode())
-    except OSError as error:
-        raise unwritable(str(file), error) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpu_node.cli import completion
+from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import failure
 from gpu_node.inventories.interrupt import LINE, Interrupted, report
@@ -12,13 +12,7 @@ from gpu_node.inventories.interrupt import LINE, Interrupted, report
 
 @click.command(short_help="Remove a node from the cluster.")
 @click.argument("name", shell_complete=completion.nodes)
-@click.option(
-    "--inventory",
-    required=True,
-    metavar="FILE.yml",
-    shell_complete=completion.files,
-    help="The cluster file (.yml), or the .py file beside it.",
-)
+@words.cluster_file
 @click.option("--dry", is_flag=True, help="Show what is removed from FILE.yml; changes nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
 def remove(name: str, inventory: str, dry: bool, yes: bool) -> int:
@@ -33,8 +27,8 @@ def remove(name: str, inventory: str, dry: bool, yes: bool) -> int:
     Examples:     gpu-node remove v100-02 --inventory inventories/lab.yml
     """
     with loading():
+        from gpu_node.deploy.console import UserConsole
         from gpu_node.inventories.yaml.edit import EditError
-        from gpu_node.onboarding.console import UserConsole
         from gpu_node.onboarding.errors import FAILURES, FileError
         from gpu_node.onboarding.inventory_files import site_of
         from gpu_node.onboarding.removal import remove as take_out

@@ -1,4 +1,4 @@
-"""Makes a report about nodes that were asked, and writes it in one of the formats."""
+"""Writes a report in one of the formats, and refuses what it cannot be about."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterable
-from datetime import datetime, timezone
-from importlib.metadata import version
 
 import click
 
@@ -15,18 +13,10 @@ from gpu_node.cli.console import plain_console
 from gpu_node.cli.output import save, unknown_word
 from gpu_node.drift.report import formats
 from gpu_node.drift.report.explained import UNREADABLE, in_order
-from gpu_node.drift.report.model import Report, Tool, build
-from gpu_node.drift.report.seen import Seen
+from gpu_node.drift.report.model import Report
 from gpu_node.facts.areas import AREAS
 
 FILE_WIDTH = 100
-
-
-def report_of(inventory: str, seen: dict[str, Seen]) -> Report:
-    """Return the report about the nodes of an inventory that were asked."""
-    tool = Tool(name="gpu-node", version=version("gpu-node"))
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return build(seen, tool, inventory, now)
 
 
 def check_only(words: Iterable[str], nodes: Callable[[], Iterable[str]]) -> None:
@@ -53,13 +43,14 @@ def write(
     full: bool = False,
     facts: bool = False,
     only: tuple[str, ...] = (),
+    head: str = "",
 ) -> None:
     """Write a report in a format to the file `output`, or to stdout; the others are a Page's."""
     is_file = output is not None
     console = plain_console(
         file=io.StringIO() if is_file else sys.stdout, width=_file_width() if is_file else None
     )
-    page = formats.Page(console, full, facts, only)
+    page = formats.Page(console, full, facts, only, head)
     parts = formats.parts(form, report, page)
     if output is not None:
         save(parts, output)

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
-import sys
 from difflib import get_close_matches
 from typing import Any
 
 import click
 from typing_extensions import override
 
-from gpu_node.inventories.errors import (
-    about,
-    as_printed,
-    did_you_mean,
-    quoted,
-    reason,
-    shown,
-    worded,
-)
+from gpu_node.facts.ask.pyinfra_file import CLUSTER_FILES, INVENTORIES
+from gpu_node.inventories.errors import as_printed, did_you_mean, failed, shown, worded
 
 _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
-_LONGEST_NAME = 255
 # What an argument that is left out stands for.
 _ARGUMENTS = {
-    "INVENTORY": "pyinfra's inventory (.py), or a cluster file (.yml)",
+    "INVENTORY": INVENTORIES,
     "DIR": "a folder for the new inventory",
     "NODE": "a node of the inventory",
     "NAME": "a node of the inventory",
     "RULE": "a rule or an area, see gpu-node rules",
+    "SCRIPT | -- LAUNCH LINE": "a launch line behind --, or a script that has one",
     "--output": "a folder for the scripts",
-    "--inventory": "a cluster file (.yml), or the .py file beside it",
+    "--inventory": CLUSTER_FILES,
+}
+# What other programs call it; the word that is near, such as explain for plan, is another thing.
+_OTHER_WORDS = {
+    "help": "--help",
+    "version": "--version",
+    **dict.fromkeys(("plan", "diff", "preview"), "deploy --dry"),
+    **dict.fromkeys(("fix", "repair", "apply"), "deploy"),
+    **dict.fromkeys(("report", "status", "scan", "audit"), "drift"),
+    **dict.fromkeys(("add", "join"), "onboard"),
+    **dict.fromkeys(("validate", "lint"), "check"),
+    "test": "verify",
 }
 
 
@@ -45,39 +46,8 @@ def printed(error: click.ClickException) -> str:
 
 
 def failure(error: Exception, name: str = "") -> click.ClickException:
-    """Return the failure of a command for its user; `name` is the node that it is about.
-
-    Raises BrokenPipeError where the reader of stdout has ended: no failure of the command.
-    """
-    if isinstance(error, BrokenPipeError):
-        sys.stdout.flush()
-    lines = [
-        line if line[:1] in ("", " ") else about(name, line)
-        for line in reason_of(error).split("\n")
-    ]
-    return click.ClickException("\n".join(lines))
-
-
-def reason_of(error: Exception) -> str:
-    """Return why a command ended, with the file where the system names one."""
-    if not isinstance(error, OSError):
-        return str(error)
-    words = reason(error)
-    if error.filename is not None:
-        name = str(error.filename)
-        return f"{name if len(name) <= _LONGEST_NAME else quoted(name)}: {worded(words)}"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-        return worded(words, "writing to stdout, or to a temporary file")
-    if isinstance(error, FileNotFoundError) and not _has_folder():
-        return worded("a working directory that was deleted", then="cd to one that exists")
-    return worded(words)
-
-
-def _has_folder() -> bool:
-    try:
-        return bool(os.getcwd())
-    except FileNotFoundError:
-        return False
+    """Return the failure of a command for its user; `name` is the node that it is about."""
+    return click.ClickException(failed(error, name))
 
 
 class Choice(click.Choice[str]):
@@ -135,7 +105,9 @@ def _usage(error: click.UsageError) -> str:
         unknown := re.match(r"No such command '(.*)'", error.message, re.DOTALL)
     ):
         commands = _commands(context)
-        why = f"no such command{did_you_mean(unknown[1], commands.split(', '))}"
+        other = _OTHER_WORDS.get(unknown[1]) if context and context.parent is None else None
+        near = did_you_mean(unknown[1], commands.split(", "))
+        why = f"no such command{f', did you mean {other}?' if other else near}"
         return worded(shown(unknown[1]), why, commands)
     return error.message
 

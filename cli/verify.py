@@ -23,7 +23,7 @@ def _bytes(context: click.Context, option: click.Parameter, written: str) -> int
 
 @click.command(short_help="Run an all-reduce across the nodes of INVENTORY.")
 @click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
-@click.option("--limit", multiple=True, metavar="X", help="A group or host (pattern).")
+@words.limit
 @click.option(
     "--python", metavar="PATH", default="", help="The Python that has torch, on every node."
 )
@@ -66,6 +66,19 @@ def verify(
                   gpu-node verify inventories/lab.py --limit a100-01 --limit v100-01
     """
     with loading():
-        from gpu_node.cli.verifying import proved
+        from gpu_node.cli.console import show, stage_text, working
+        from gpu_node.inventories.escape import visible
+        from gpu_node.inventories.interrupt import Interrupted, stop
+        from gpu_node.verify.run import verify as run
+        from gpu_node.verify.table import render
     request = Request(python, backend or "", timeout, size, allow_disruption)
-    return 0 if proved(inventory, limit, request) else 1
+    try:
+        with working("") as status:
+            outcome = run(inventory, limit, request, lambda stage: status.update(stage_text(stage)))
+    except Interrupted as error:
+        for each in error.left:
+            click.echo(visible(each), err=True)
+        stop()
+        raise
+    show(render(outcome))
+    return 0 if outcome.ok else 1

@@ -11,17 +11,32 @@ from pathlib import Path
 
 import click
 
+from gpu_node.cli import completion
 from gpu_node.cli.loading import loading
-from gpu_node.facts.ask.pyinfra_file import pyinfra_file, wrong_suffix
+from gpu_node.facts.ask.pyinfra_file import INVENTORIES, NO_INVENTORY, pyinfra_file, wrong_suffix
 from gpu_node.inventories.errors import shown, worded
-from gpu_node.inventories.fields.addresses import is_address, with_port
+from gpu_node.inventories.fields.addresses import ADDRESS, is_address, with_port
 from gpu_node.inventories.regular_file import why_none
 
 _LOGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
 _LONGEST_LOGIN = 32
-_MISSING = "no such inventory file"
 # How many inventories of a folder an error lists.
 _MOST_MEANT = 5
+
+limit = click.option(
+    "--limit",
+    multiple=True,
+    metavar="X",
+    shell_complete=completion.limits,
+    help="A group or host (pattern).",
+)
+cluster_file = click.option(
+    "--inventory",
+    required=True,
+    metavar="FILE.yml",
+    shell_complete=completion.files,
+    help="The cluster file (.yml), or the .py file beside it.",
+)
 
 
 def inventory(_: click.Context, __: click.Parameter, word: str) -> str:
@@ -30,10 +45,10 @@ def inventory(_: click.Context, __: click.Parameter, word: str) -> str:
     A path without a file is refused: pyinfra would take it for the name of a host.
     """
     looks_like_file = word.lower().endswith((".py", ".yml", ".yaml")) or os.sep in word
-    why = why_none(word, _MISSING)
+    why = why_none(word, NO_INVENTORY)
     is_file = not why
     meant = [] if is_file else _meant(Path(word))
-    if not word or why not in ("", _MISSING) or (why and (looks_like_file or meant)):
+    if not word or why not in ("", NO_INVENTORY) or (why and (looks_like_file or meant)):
         raise click.BadParameter(no_inventory(word, meant))
     # pyinfra allows an inventory without a suffix.
     if is_file and Path(word).suffix and (error := wrong_suffix(word)):
@@ -44,17 +59,17 @@ def inventory(_: click.Context, __: click.Parameter, word: str) -> str:
 def inventory_file(context: click.Context, param: click.Parameter, word: str) -> str:
     """Return the inventory as above; a host, or a connector of pyinfra's, is refused."""
     found = inventory(context, param, word)
-    if why_none(found, _MISSING):
+    if why_none(found, NO_INVENTORY):
         raise click.BadParameter(no_inventory(word))
     return found
 
 
 def no_inventory(word: str, meant: Sequence[str] = ()) -> str:
     """Return the problem of a path that is no inventory; `meant` are the likely ones."""
-    why = why_none(word, _MISSING)
+    why = why_none(word, NO_INVENTORY)
     if meant:
         why += f", did you mean {' or '.join(meant)}?"
-    return worded(shown(word), why, "pyinfra's inventory (.py), or a cluster file (.yml)")
+    return worded(shown(word), why, INVENTORIES)
 
 
 def _meant(path: Path) -> list[str]:
@@ -68,10 +83,10 @@ def _meant(path: Path) -> list[str]:
         clusters = sorted(each for each in (*inside.glob("*.yml"), *below) if each.is_file())
     except OSError:
         return []
-    found = [each.with_suffix(".py") for each in clusters]
+    found = [cluster.with_suffix(".py") for cluster in clusters]
     files = [str(each if each.is_file() else each.with_suffix(".yml")) for each in found]
     if not path.is_dir():
-        near = [each for each in files if _is_near(each, path)]
+        near = [file for file in files if _is_near(file, path)]
         files = get_close_matches(str(path), near, n=1, cutoff=0.3 if not path.suffix else 0.6)
     return files[:_MOST_MEANT]
 
@@ -91,7 +106,7 @@ def name(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
 
 def address(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
     """Take an address, without the blanks around it."""
-    return word if word is None else _filled(word.strip(), "an IP address or a host name")
+    return word if word is None else _filled(word.strip(), ADDRESS)
 
 
 def at_port(address: str, port: int | None) -> tuple[str, int | None]:
