@@ -74,7 +74,7 @@ tools:
 .venv/.ready-dev: requirements-dev.lock .venv/.ready | tools
 	@exec flock .venv.lock sh lab/environment.sh "$(PYTHON)" $@ $^
 
-## picture: record the demo, draw it for the README, and write the JSON Schema anew
+## picture: record the demo, and draw it for the README
 picture: setup
 	@$(BIN)/gpu-node lab up >/dev/null && $(BIN)/gpu-node lab reset
 	@$(BIN)/gpu-node drift inventories/lab.py --format json -o docs/drift.json || [ $$? = 2 ]

@@ -124,6 +124,5 @@ def record(run: Path, after: Path) -> None:
 if __name__ == "__main__":
     if sys.argv[1:]:
         record(Path(sys.argv[1]), Path(sys.argv[2]))
-    json.SCHEMA_FILE.write_text(json.schema_text(), encoding="utf-8")
     PICTURE.write_text(draw(), encoding="utf-8")
     DEMO.write_text(draw_demo(), encoding="utf-8")

@@ -1,7 +1,6 @@
 """Writes docs/rules.md: every rule of the report, by what the rules say of themselves.
 
-`python docs/rules.py` writes it again, and inventories/rules.tsv, by which an inventory knows their
-names; a test fails when one of them does not match the rules.
+`python docs/rules.py` writes it again; a test fails when it does not match the rules.
 """
 
 from __future__ import annotations
@@ -10,11 +9,11 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from gpu_node.drift.engine.rules import RULES, Rule
+from gpu_node.drift.engine.registry import RULES, Rule
+from gpu_node.drift.report.explained import causes
 from gpu_node.facts.areas import AREAS
 
 PAGE = Path(__file__).parent / "rules.md"
-TABLE = Path(__file__).parents[1] / "inventories" / "rules.tsv"
 _HEAD = """\
 # Rules of the report
 
@@ -36,7 +35,6 @@ repair it.
 shows it for nodes whose facts were read by such a user.
 
 `docs/rules.py` writes this page; do not edit it."""
-_WHERE = {"here": "", "same": " (same subject)", "peer": " (on the node that the finding is about)"}
 
 
 def page() -> str:
@@ -49,11 +47,6 @@ def page() -> str:
     ]
     sections = [line for area, rules in areas for line in _sections(area, rules)]
     return "\n".join([_HEAD, "", *contents, *sections]) + "\n"
-
-
-def table() -> str:
-    """Return the names of all rules as a table with one column."""
-    return "\n".join(["rule", *sorted(RULES)]) + "\n"
 
 
 def _area(rule: Rule) -> str:
@@ -77,10 +70,8 @@ def _sections(area: str, rules: list[Rule]) -> Iterator[str]:
         if rule.alone:
             yield f"- without root: {rule.alone}"
         if rule.because_of:
-            causes = [f"{each.rule}{_WHERE[each.where]}" for each in rule.because_of]
-            yield f"- because of: {'; '.join(causes)}"
+            yield f"- because of: {causes(rule)}"
 
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
-    TABLE.write_text(table(), encoding="utf-8")
