@@ -2,7 +2,7 @@
 # accelerate configuration may name one of DeepSpeed.
 most=@most@
 show() {
-  case $1 in ([~]/*) at=$home/${1#??} ;; (/*) at=$1 ;; (*) at=$folder/$1 ;; esac
+  place "$1"
   status='read'
   if [ ! -e "$at" ]; then status=missing
   elif [ ! -f "$at" ]; then status='not a regular file'

@@ -1,9 +1,9 @@
 # What the names of $@, and of the hostfile, mean here: `name<tab>NAME<tab>ADDRESS ...`; nothing where it
 # means nothing, ? where no answer came.
-case $hostfile in ('' | /*) ;; (*) hostfile=$folder/$hostfile ;; esac
+place "${hostfile:-/}"
 listed=
-[ ! -f "$hostfile" ] || [ ! -r "$hostfile" ] ||
-  listed=$(head -c @most@ "$hostfile" | sed 's/#.*//' | awk '{ print $1 }' |
+[ ! -f "$at" ] || [ ! -r "$at" ] ||
+  listed=$(head -c @most@ "$at" | sed 's/#.*//' | awk '{ print $1 }' |
     grep -E '^[A-Za-z0-9._-]+$' | head -n @names@)
 seen=' '
 for name in "$@" $listed; do

@@ -8,7 +8,7 @@ set -- "$@" $(cd "$folder" 2>/dev/null &&
   sed -n 's/.*"nvme_path"[^"]*"\(\/[^"]*\)".*/\1/p' $configs 2>/dev/null | head -n 8)
 unset IFS
 for path; do
-  case $path in ([~]/*) at=$home/${path#??} ;; (/*) at=$path ;; (*) at=$folder/$path ;; esac
+  place "$path"
   kind=other
   if [ -d "$at" ]; then kind=directory
   elif [ -f "$at" ]; then kind='file'

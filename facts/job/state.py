@@ -28,7 +28,7 @@ MOST_BYTES, _MOST_NAMES, _MOST_PORTS = 65536, 64, 4096
 _FILES = shell("job/files", most=MOST_BYTES)
 _PATHS = PLACES + LIMITED + shell("job/paths")
 _NAMES = LIMITED + shell("job/names", most=MOST_BYTES, names=_MOST_NAMES)
-_HOME = 'home=$(cd && pwd) || home=\n[ -n "$folder" ] || folder=$home\n'
+_PLACE = shell("job/place")
 # The time limits add up: a file server that does not answer takes 5 seconds a path.
 _SECONDS = 60
 
@@ -55,7 +55,7 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
 def _as_user(
     name: str, request: ProbeRequest, given: dict[str, str], words: Sequence[str], script: str
 ) -> Section:
-    script = f"{assigned(**given)}{_HOME}set -- {shlex.join(words)}\n{script}"
+    script = f"{assigned(**given)}{_PLACE}set -- {shlex.join(words)}\n{script}"
     command = f"{assigned(user=request.user)}{USE}as_user {shlex.quote(script)}"
     shared, apart = (AS_USER,), request.trains_apart
     return Section(f"job.{name}", command, _SECONDS, shared, root=apart)

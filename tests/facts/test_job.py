@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_node.facts.job.state import parse_paths, parse_programs, sections
+from gpu_node.facts.job.state import parse_names, parse_paths, parse_programs, sections
 from gpu_node.facts.probe.request import JobAsked, ProbeRequest
 from tests import shells
 
@@ -43,3 +43,22 @@ def test_the_version_of_a_python_without_a_folder_of_its_version(
     _, (python,) = parse_programs(asked(shell, "job.programs", job))
     assert python.version == "3.11"
     assert python.packages == {"torch": "2.1.2"}
+
+
+@pytest.mark.parametrize("shell", shells.SHELLS)
+@pytest.mark.parametrize("folder", ["~/job", "job", "HOME/job"])
+def test_a_folder_below_the_home(
+    shell: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`cd ~/job` leads there, and so does a folder that is not absolute."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "train.py").touch()
+    (tmp_path / "job" / "hostfile").write_text("localhost slots=2\n")
+    for path in (tmp_path, *tmp_path.parents[:2]):
+        path.chmod(0o755)
+    there = folder.replace("HOME", str(tmp_path))
+    job = JobAsked(folder=there, hostfile="~/job/hostfile", paths=("train.py", "~/job"))
+    found = parse_paths(asked(shell, "job.paths", job))
+    assert [each.kind for each in found] == ["file", "directory"]
+    assert "localhost" in parse_names(asked(shell, "job.names", job))
