@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from gpu_node.cli.asking import nodes_of
 from gpu_node.drift.job.job import Given, Job, job_of
-from gpu_node.drift.job.launch import DEEPSPEED, SRUN, Launch, NoLaunch, of_script, of_words
+from gpu_node.drift.job.launch import DEEPSPEED, SRUN, Launch, NoLaunch, below, of_script, of_words
 from gpu_node.drift.job.words import UNKNOWN, NotClosed
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.ask.gather import ask_each, limited_data
@@ -24,6 +24,7 @@ from gpu_node.inventories.regular_file import NOT_UTF8, content
 from gpu_node.inventories.wanted import JobsWanted, LauncherWanted
 
 _LAUNCHERS = "a line of deepspeed, torchrun, accelerate launch, mpirun or srun"
+_TEXT = f"a text file of at most {MOST_BYTES:,} bytes"
 _SHELLS = ("sh", "bash", "sbatch")
 
 
@@ -39,7 +40,7 @@ def given_job(
     nodes = nodes_of(inventory, limit)
     launcher = node or nodes[0]
     if launcher not in nodes:
-        why = f"no node of the report{did_you_mean(launcher, nodes)}"
+        why = f"not in the inventory, or left out by --limit{did_you_mean(launcher, nodes)}"
         problem = worded(shown(launcher), why, ", ".join(nodes[:20]))
         raise click.UsageError(f"--from: {problem}")
     base = folder
@@ -51,10 +52,11 @@ def given_job(
 
 
 def _folder(base: str, launch: Launch) -> str | None:
-    """Return where the job starts; None where only the shell knows."""
-    if UNKNOWN in launch.folder:
+    """Return where the job starts; None where only the shell knows, "" for the home."""
+    folder = below(base, launch.folder)
+    if UNKNOWN in folder:
         return None
-    return posixpath.join(base, launch.folder) if launch.folder else base
+    return folder if folder[:1] in ("/", "~", "") else f"~/{folder}"
 
 
 def _launch(inventory: str, launcher: str, line: Sequence[str], folder: str) -> Launch:
@@ -87,9 +89,9 @@ def _here(name: str) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError:
-        raise click.UsageError(f"{name}: {worded(NOT_UTF8, '', 'a text')}") from None
+        raise click.UsageError(f"{name}: {worded(NOT_UTF8, '', _TEXT)}") from None
     except OSError as error:
-        raise click.UsageError(f"{name}: {worded(reason(error), '', 'a text file')}") from None
+        raise click.UsageError(f"{name}: {worded(reason(error), '', _TEXT)}") from None
 
 
 def _there(inventory: str, launcher: str, name: str, folder: str) -> str:
@@ -104,7 +106,7 @@ def _there(inventory: str, launcher: str, name: str, folder: str) -> str:
     except (Unreadable, ValueError) as error:
         raise click.ClickException(f"{launcher}: {worded(f'no answer: {error}')}") from None
     if file.problem:
-        why = f"{file.problem} here and on {launcher}"
+        why = f"no such file here, and on {launcher} {file.problem}"
         raise click.UsageError(f"SCRIPT: {worded(shown(name), why, _LAUNCHERS)}")
     return file.text
 

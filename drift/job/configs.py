@@ -92,7 +92,7 @@ class Accelerate(_Part):
     num_machines: Count = None
     num_processes: Count = None
     main_process_ip: str | None = None
-    main_process_port: int | None = None
+    main_process_port: Annotated[int, Field(ge=0, le=65535)] | None = None
     mixed_precision: Literal["no", "fp16", "bf16", "fp8"] | None = None
     deepspeed_config: AccelerateDeepSpeed = AccelerateDeepSpeed()
 
@@ -112,7 +112,7 @@ def deepspeed(text: str) -> DeepSpeed | Wrong:
     try:
         value = read_json(text)
     except json.JSONDecodeError as error:
-        return Wrong(f"no JSON: {error.msg}", "a JSON object", line=error.lineno)
+        return Wrong(f"not JSON: {error.msg}", "a JSON object", line=error.lineno)
     except ValueError as error:
         return Wrong(str(error), "a JSON object with each key once")
     return _model(DeepSpeed, value, text, '"{}"')
@@ -126,15 +126,20 @@ def accelerate(text: str) -> Accelerate | Wrong:
         value = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
-        return Wrong(f"no YAML: {error.problem}", "a mapping", line=line)
+        return Wrong(f"not YAML: {error.problem}", "a mapping", line=line)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        return Wrong(f"no YAML: {type(error).__name__}", "a mapping")
+        return Wrong(f"not YAML: {type(error).__name__}", "a mapping")
     return _model(Accelerate, value, text, "{}:")
+
+
+_KEYS = "keys with values"
+# What a file has instead of them.
+_KINDS = {type(None): "nothing", list: "a list", str: "a text", bool: "true or false"}
 
 
 def _model(model: type[T], value: Any, text: str, quoted: str) -> T | Wrong:
     if not isinstance(value, Mapping):
-        return Wrong(f"a {type(value).__name__}", "a mapping with keys")
+        return Wrong(_KINDS.get(type(value), "a number"), _KEYS)
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -142,6 +147,7 @@ def _model(model: type[T], value: Any, text: str, quoted: str) -> T | Wrong:
         keys = [str(each) for each in first["loc"] if isinstance(each, str)]
         shown = json.dumps(first["input"], default=str)[:40]
         allowed = first["msg"].removeprefix("Input should be ")
+        allowed = _KEYS if first["type"] == "model_type" else allowed
         return Wrong(shown, allowed, ".".join(keys), _line(text, keys, quoted))
 
 
@@ -168,7 +174,7 @@ def deepspeed_hosts(text: str) -> dict[str, int] | Wrong:
             return Wrong(f"{match[1]} a second time", "each host once", line=number)
         hosts[match[1]] = int(match[2])
     if not hosts or len(hosts) > _MOST_HOSTS:
-        return Wrong(f"{len(hosts)} hosts", f"1 to {_MOST_HOSTS} lines: HOST slots=NUMBER")
+        return Wrong(f"{len(hosts) or 'no'} hosts", f"1 to {_MOST_HOSTS} lines: HOST slots=NUMBER")
     return hosts
 
 

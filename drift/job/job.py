@@ -12,14 +12,25 @@ from gpu_node.drift.engine.rule import Fault
 from gpu_node.drift.engine.subject import FileLine, Path, Thing
 from gpu_node.drift.job import configs
 from gpu_node.drift.job.configs import Accelerate, DeepSpeed, Wrong, Zero
-from gpu_node.drift.job.launch import ACCELERATE, DEEPSPEED, MPIRUN, PYTHON, SRUN, Launch
-from gpu_node.drift.job.words import UNKNOWN
+from gpu_node.drift.job.launch import (
+    ACCELERATE,
+    CONTAINER,
+    DEEPSPEED,
+    MPIRUN,
+    PYTHON,
+    SHELL,
+    SRUN,
+    TORCHRUN,
+    Launch,
+)
+from gpu_node.drift.job.numbers import PORT, not_numbers
+from gpu_node.drift.job.words import GLOB, UNKNOWN
 from gpu_node.facts.job.state import JobState
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.request import JobAsked
 from gpu_node.inventories.wanted import JobsWanted
 
-CONFIG, NODES = "job.config", "job.nodes"
+CONFIG, NODES, MASTER = "job.config", "job.nodes", "job.master"
 # Where DeepSpeed and accelerate look without an option.
 _HOSTFILE, _ACCELERATE = "/job/hostfile", "~/.cache/huggingface/accelerate/default_config.yaml"
 _PORT, _RENDEZVOUS_PORT = 29500, 29400
@@ -28,7 +39,6 @@ _OUT = re.compile(r"output|out_|save|log|tensorboard|cache|tmp|temp|checkpoint|c
 _IN = re.compile(r"resume|load|init|pretrained|input|data")
 _OF_PATHS = re.compile(r"(^|_)(dir|path|file|folder|config)$")
 _SUFFIX = re.compile(r"\.(py|json|jsonl|ya?ml|txt|csv|parquet|arrow|bin|pt|model|safetensors)$")
-_ADDRESS = re.compile(r"([^:]+|\[.*\])(?::(\d{1,5}))?")
 # A name of a host, as it may stand in a hostfile.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 _MOST_PATHS = 64
@@ -39,7 +49,8 @@ class Given:
     """What a command knows of a job before any node is asked: its line, `folder` it starts in.
 
     `config_name` is the DeepSpeed configuration that a person names, `config` its text, where it is
-    of this machine. Without a `folder` it is unknown, and so is what a relative path leads to.
+    of this machine. `folder` begins with / or ~, or is empty for the home; without one it is
+    unknown, and so is what a relative path leads to.
     """
 
     launch: Launch
@@ -49,8 +60,19 @@ class Given:
 
     @property
     def arguments(self) -> tuple[tuple[str, str], ...]:
-        """The arguments of the job's own program: option and value; "" where one is missing."""
-        return tuple(_pairs(self.launch.innermost.arguments))
+        """The arguments of the job's own program: option and value; "" where one is missing.
+
+        A path with * stands for files that the program, or a shell, looks for: it is unknown.
+        """
+        return tuple(
+            (name, UNKNOWN if GLOB.search(text) and _is_path(name, text) else text)
+            for name, text in _pairs(self.launch.innermost.arguments)
+        )
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the job's own program runs in a container, with other files and programs."""
+        return any(each.is_inside for each in self.launch.nested)
 
     def argument(self, *names: str) -> str | None:
         """Return the value of the first of these arguments; None where it is not known."""
@@ -63,6 +85,8 @@ class Given:
         names = ("hostfile", "H", "machinefile", "deepspeed_hostfile", "f")
         named = self.launch.option(*(n for n in names if n != "H" or self.is_deepspeed))
         default = _HOSTFILE if self.is_deepspeed else ""
+        if self.launch.is_inside:
+            return ""
         return self._known(named) if named is not None else default
 
     @property
@@ -73,7 +97,7 @@ class Given:
     def accelerate_file(self) -> str:
         """The configuration that accelerate reads; empty where it is not the launcher."""
         launch = self.launch.innermost
-        if launch.kind != ACCELERATE:
+        if launch.kind != ACCELERATE or self.is_inside:
             return ""
         named = launch.option("config_file")
         return self._known(named) if named is not None else _ACCELERATE
@@ -83,17 +107,22 @@ class Given:
         """The DeepSpeed configuration on the nodes: the given one, or that of the line."""
         named = self.config_name or self._known(self.argument(*_CONFIGS))
         named = named or self._known(self.launch.innermost.option(*_CONFIGS))
-        return named if "." in named or "/" in named else ""
+        is_file = "." in named or "/" in named
+        return named if is_file and (self.config_name or not self.is_inside) else ""
 
     @property
     def paths(self) -> dict[str, bool]:
-        """The paths in the line, and whether the job writes there."""
+        """The folder of the job and the paths in the line, and whether the job writes there."""
         launch = self.launch.innermost
-        paths = {launch.script: False} if launch.script and not launch.is_module else {}
+        paths = {self.folder: False} if self.folder else {}
+        # A program that mpirun and srun start is in PATH.
+        is_path = launch.kind not in (MPIRUN, SRUN) or "/" in launch.script
+        if launch.script and is_path and not launch.is_module and not self.is_inside:
+            paths[launch.script] = False
         if self.config_file and self.config is None:
             paths[self.config_file] = False
         for name, text in self.arguments:
-            if _is_path(name, text):
+            if not self.is_inside and _is_path(name, text):
                 paths.setdefault(text, bool(_OUT.search(name)) and not _IN.search(name))
         known = {path: out for path, out in paths.items() if self._known(path)}
         return dict([*known.items()][:_MOST_PATHS])
@@ -101,7 +130,9 @@ class Given:
     @property
     def programs(self) -> tuple[str, ...]:
         """The programs of the line that a shell looks for: launcher, or the Python before it."""
-        names = [self._program(each.python or each.program) for each in self.launch.nested]
+        outside = [each for each in self.launch.nested if not each.is_inside]
+        is_first = self.launch.is_inside or self.launch.kind == CONTAINER
+        names = [] if is_first else [self._program(each.python or each.program) for each in outside]
         return tuple(dict.fromkeys(name for name in names if name and UNKNOWN not in name))
 
     def _program(self, name: str) -> str:
@@ -119,7 +150,7 @@ class Given:
         names = [*self._listed(), *([address] if address else [])]
         return JobAsked(
             folder=self.folder or "",
-            hostfile=self.hostfile and posixpath.join(self.folder or "", self.hostfile),
+            hostfile=self.hostfile,
             files=tuple(dict.fromkeys(filter(None, files))),
             paths=tuple(self.paths),
             programs=self.programs,
@@ -157,8 +188,9 @@ class Job:
     config: DeepSpeed | None = None
     accelerate: Accelerate | None = None
     faults: Mapping[str, tuple[Fault, ...]] = field(default_factory=dict)
-    # The files of the launching node that were read.
+    # The files of the launching node that were read, and those that were not, with the reason.
     read: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def world(self) -> int | None:
@@ -170,13 +202,15 @@ class Job:
     def master(self) -> tuple[str | None, int | None]:
         """Address and port at which the ranks meet; None: unknown, or the launcher chooses."""
         launch, file = self.given.launch.innermost, self.accelerate or Accelerate()
-        endpoint = _ADDRESS.fullmatch(launch.option("rdzv_endpoint") or "")
-        if endpoint:
-            return endpoint[1], int(endpoint[2] or _RENDEZVOUS_PORT)
         names = ("master_port", "main_process_port")
         port = launch.count(*names) if launch.option(*names) else file.main_process_port or _PORT
-        is_free = "standalone" in launch.options or launch.kind == PYTHON
-        return launch.address or file.main_process_ip, None if is_free else port
+        if launch.endpoint:
+            text = launch.endpoint[1]
+            port = _RENDEZVOUS_PORT if text is None else int(text) if PORT.has(text) else None
+        # Port 0 is any free one, which the other nodes do not know.
+        is_free = "standalone" in launch.options or (port == 0 and len(self.members) == 1)
+        has_none = launch.kind in (PYTHON, SHELL, CONTAINER)
+        return launch.address or file.main_process_ip, None if is_free or has_none else port
 
     @property
     def config_name(self) -> str:
@@ -244,10 +278,12 @@ class _Making:
     faults: dict[str, list[Fault]] = field(default_factory=dict)
     accelerate: Accelerate | None = None
     gpus: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    unread: list[str] = field(default_factory=list)
 
     def job(self) -> Job:
         self.accelerate = self._accelerate()
         config = self._config()
+        self._numbers()
         members = self._members()
         return Job(
             self.given,
@@ -258,12 +294,23 @@ class _Making:
             self.accelerate,
             {rule: tuple(faults) for rule, faults in self.faults.items()},
             tuple(each.path for each in self.state.files or () if not each.problem),
+            tuple(self.unread),
         )
 
     def _add(self, rule: str, about: object, found: str, wanted: str, **more: str) -> None:
         subject = about if isinstance(about, FileLine | Path) else Thing(str(about))
         fault = Fault(subject, found, wanted, more.get("cause", ""), more.get("fix", ""))
         self.faults.setdefault(rule, []).append(fault)
+
+    def _numbers(self) -> None:
+        """Keep the options that are no numbers as faults."""
+        launch = self.given.launch
+        for name, found, allowed in not_numbers(launch):
+            self._add(MASTER if name.endswith("port") else NODES, name, found, allowed)
+        named = launch.innermost.option("rdzv_endpoint")
+        port = launch.innermost.endpoint[1] if launch.innermost.endpoint else ""
+        if named is not None and UNKNOWN not in named and port is not None and not PORT.has(port):
+            self._add(MASTER, "--rdzv_endpoint", named or "no value", f"HOST:PORT, {PORT.allowed}")
 
     def _wrong(self, rule: str, path: str, wrong: Wrong) -> None:
         key = f"{wrong.key}: " if wrong.key else ""
@@ -274,6 +321,9 @@ class _Making:
         """Return the text of a file of the launching node; a fault says why there is none."""
         found = next((each for each in self.state.files or () if each.path == path), None)
         if found is None or (found.problem == "missing" and not is_needed):
+            return None
+        if found.problem.startswith("more than"):  # The job reads it, but this program does not.
+            self.unread.append(f"{path} ({found.problem})")
             return None
         if found.problem:
             self._add(CONFIG, Path(path), found.problem, "a file that the job can read")
@@ -377,6 +427,7 @@ class _Making:
         """Return the nodes of a launcher that is started on each of them, or by Slurm."""
         outer, launch = self.given.launch, self.given.launch.innermost
         nodes, each = self._counts(outer, launch)
+        self._ranked(launch, nodes)
         listed = self.given._listed()
         names = [peer.name for peer in self.peers]
         if listed:
@@ -392,10 +443,21 @@ class _Making:
             self._add(NODES, "number of nodes", str(nodes), why, fix=fix)
         return placed
 
+    def _ranked(self, launch: Launch, nodes: int | None) -> None:
+        """Keep a rank that is not below the number of nodes as a fault; MIN:MAX nodes have none."""
+        name = "machine_rank" if launch.kind == ACCELERATE else "node_rank"
+        rank = launch.count(name)
+        is_elastic = ":" in launch.options.get("nnodes", "")
+        if nodes and rank is not None and rank >= nodes and not is_elastic:
+            allowed = f"0 to {nodes - 1}: nodes are counted from 0, and there are {nodes}"
+            self._add(NODES, f"--{name}", str(rank), allowed)
+
     def _counts(self, outer: Launch, launch: Launch) -> tuple[int | None, int | None]:
         """Return how many nodes there are, and how many ranks on each; None where unknown."""
         if launch.kind == ACCELERATE:
             return self._of_accelerate(launch)
+        if launch is outer and launch.kind == CONTAINER:
+            return 1, None
         nodes = launch.option("nnodes")
         least = (nodes or "").partition(":")[0]  # of MIN:MAX
         count = int(least[:9]) if least.isdecimal() else None
@@ -407,6 +469,8 @@ class _Making:
                 each = each or (tasks // count if tasks and count else None)
                 return count, each
             is_one = False
+        if launch.kind != TORCHRUN:
+            return count, None
         ranks = launch.count("nproc_per_node")
         if ranks is None and launch.option("nproc_per_node") is None and launch.is_whole:
             ranks = 1  # torchrun's default
@@ -437,7 +501,7 @@ class _Making:
             name = self._name(host)
             if name is None:
                 fix = "correct the name, or add the node: gpu-node onboard NAME ADDRESS"
-                found = f"no node of the inventory, in {place}"
+                found = f"in {place}, and not in the inventory"
                 self._add(NODES, host, found, "a node of the inventory", fix=fix)
                 continue
             placed[name] = count

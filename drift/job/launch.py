@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from gpu_node.drift.job.words import UNKNOWN, Command, Word, assigned, commands, texts, value
+from gpu_node.drift.job.words import (
+    BETWEEN,
+    EXPANDED,
+    UNKNOWN,
+    Command,
+    Word,
+    assigned,
+    commands,
+    texts,
+    value,
+)
 
 DEEPSPEED, TORCHRUN, ACCELERATE = "deepspeed", "torchrun", "accelerate"
 MPIRUN, SRUN, PYTHON = "mpirun", "srun", "python"
-LAUNCHERS = (DEEPSPEED, TORCHRUN, ACCELERATE, MPIRUN, SRUN)
+# A script that a launcher starts, and what starts a container.
+SHELL, CONTAINER = "sh", "container"
 # How the others are named in PATH, or behind `python -m`.
 _NAMES = {
     **dict.fromkeys(("deepspeed", "ds", "deepspeed.launcher.runner"), DEEPSPEED),
@@ -23,7 +35,8 @@ _NAMES = {
 }
 _MASTER = ("master_addr", "main_process_ip")
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
-# The options without a value; any other takes the word behind it. Of mpirun it is the other way.
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+# The options without a value; any other takes the word behind it.
 _FLAGS = {
     DEEPSPEED: "no_ssh no_ssh_check force_multi no_local_rank no_python module m elastic_training "
     "save_pid bind_cores_to_rank disable_dynamic_batching_sync",
@@ -34,9 +47,9 @@ _FLAGS = {
     "enable_cpu_affinity",
     SRUN: "l label u unbuffered k no_kill v verbose pty exclusive overlap O overcommit s "
     "oversubscribe H hold I immediate Q quiet X disable_status E preserve_env",
-    PYTHON: "u O OO B E I s S v q b bb",
+    PYTHON: "u O B E I s S v q b i d P x",
 }
-# mpirun's with a value, or with two.
+# The other way: the options with a value, or with two.
 _OF_MPIRUN = (
     "np n c N npernode ppn H host hosts hostfile machinefile f x wdir wd prefix map_by bind_to "
     "rank_by tag genvlist path output_filename iface npersocket rsh timeout launcher"
@@ -47,15 +60,57 @@ _VALUED = {
 }
 # srun's letters.
 _LETTERS = {"N": "nodes", "n": "ntasks", "w": "nodelist", "G": "gpus", "D": "chdir", "c": "cpus"}
-# What starts another program, with how many words of its own that are no options.
-_BEFORE = {"env": 0, "nohup": 0, "exec": 0, "time": 0, "command": 0, "setsid": 0, "stdbuf": 0}
-_BEFORE |= {"numactl": 0, "timeout": 1}
+# What starts another program: the options with a value, how many words of its own come first, and
+# what it makes unknown.
+_PATH, _ENVIRONMENT = "the PATH and the variables behind sudo", "the environment of"
+_BEFORE = {
+    "sudo": ("u user g group h host p prompt C close_from D chdir R chroot T r t U", 0, _PATH),
+    "env": ("u unset C chdir S split_string", 0, ""),
+    **dict.fromkeys(("nohup", "command", "setsid", "unbuffer"), ("", 0, "")),
+    "exec": ("a", 0, ""),
+    "time": ("f format o output", 0, ""),
+    "stdbuf": ("i input o output e error", 0, ""),
+    "nice": ("n adjustment", 0, ""),
+    "ionice": ("c class n classdata", 0, ""),
+    "taskset": ("", 1, ""),
+    "timeout": ("k kill_after s signal", 1, ""),
+    "numactl": ("i interleave p preferred N cpunodebind C physcpubind m membind", 0, ""),
+    **dict.fromkeys(
+        ("conda run", "mamba run", "micromamba run"), ("n name p prefix cwd", 0, _ENVIRONMENT)
+    ),
+    "uv run": (
+        "p python with with_requirements extra group env_file project directory package index",
+        *(0, _ENVIRONMENT),
+    ),
+    "poetry run": ("C directory P project", 0, _ENVIRONMENT),
+    "pipenv run": ("", 0, _ENVIRONMENT),
+    "pdm run": ("p project", 0, _ENVIRONMENT),
+    "pixi run": ("e environment manifest_path", 0, _ENVIRONMENT),
+}
+# The verbs that start a program in a container, and the flags in front of the image.
+_DOCKER = (
+    ("run", "exec"),
+    "d detach i interactive t tty rm privileged init P publish_all read_only q quiet "
+    "no_healthcheck oom_kill_disable",
+)
+_APPTAINER = (
+    ("exec", "run"),
+    "nv rocm c contain C containall e cleanenv w writable writable_tmpfs f fakeroot no_home u "
+    "userns",
+)
+_CONTAINERS = {
+    **dict.fromkeys(("docker", "podman", "nerdctl", "nvidia-docker"), _DOCKER),
+    **dict.fromkeys(("singularity", "apptainer"), _APPTAINER),
+}
 _OPENING = {"if", "while", "until", "for", "case", "select", "{"}
 _CLOSING = {"fi", "done", "esac", "}"}
 _BEFORE_ONE = {"then", "do", "else", "elif", "!", *_OPENING - {"for", "case", "select"}}
 _SETTING = {"export", "declare", "local", "readonly", "typeset"}
-# The characters of a variable, and the words of a command, that are followed.
-_LONGEST, _MOST = 8192, 2000
+# What a shell puts into a word of a command line.
+_EXPANDS = re.compile(r"\$\(.*\)|\$\{.*?\}|\$\w*|`[^`]*`?", re.DOTALL)
+_ENDPOINT = re.compile(r"([^:]+|\[.*\])(?::([^:]*))?", re.DOTALL)
+# The characters of a variable, the words of a command, and the shells in shells that are followed.
+_LONGEST, _MOST, _DEEPEST = 8192, 2000, 8
 _SBATCH = re.compile(r"^#SBATCH[ \t]+(.+)$", re.MULTILINE)
 
 
@@ -64,8 +119,9 @@ class Launch:
     """A launch line. `program` is the word for the launcher, `python` the Python before it, if any.
 
     `variables` are those that the line, or its script, gives to the job. `prefix` is the Python
-    environment that the script activates, `folder` where it goes first. `is_whole`: no word among
-    the launcher's options is unknown as a whole. `inner`: what it starts is a launcher, too.
+    environment that is activated, UNKNOWN if its folder is, `folder` where the script goes first.
+    `is_whole`: no word among the launcher's options is unknown as a whole. `unknown` has what else
+    is unknown, in words. `is_inside`: it runs in a container. `inner`: what it starts.
     """
 
     kind: str
@@ -80,6 +136,8 @@ class Launch:
     prefix: str = ""
     line: int = 0
     is_whole: bool = True
+    unknown: tuple[str, ...] = ()
+    is_inside: bool = False
     inner: Launch | None = None
 
     @property
@@ -93,10 +151,15 @@ class Launch:
         return (self, *(self.inner.nested if self.inner else ()))
 
     @property
+    def endpoint(self) -> tuple[str, str | None] | None:
+        """Address and port of torchrun's --rdzv_endpoint; None where there is none, or no such."""
+        match = _ENDPOINT.fullmatch(self.option("rdzv_endpoint") or "")
+        return (match[1], match[2]) if match else None
+
+    @property
     def address(self) -> str | None:
         """The address at which the ranks meet, as the line gives it."""
-        endpoint = self.option("rdzv_endpoint")
-        return endpoint.rpartition(":")[0] if endpoint else self.option(*_MASTER)
+        return self.endpoint[0] if self.endpoint else self.option(*_MASTER)
 
     def option(self, *names: str) -> str | None:
         """Return the value of the first of these options that is given; it may be unknown."""
@@ -123,35 +186,68 @@ class NoLaunch(ValueError):
 
 def of_words(words: Sequence[str]) -> Launch:
     """Return the launch of a command line; what a shell would still expand in it is unknown."""
-    plain = [re.sub(r"\$\{?\w*\}?|`", UNKNOWN, word) for word in words]
+    plain = [
+        word if _is_script(words[:at]) else _EXPANDS.sub(UNKNOWN, word)
+        for at, word in enumerate(words)
+    ]
     found = _launch(plain)
-    if found is None or found.kind == PYTHON:
+    if found is None or found.kind in (PYTHON, SHELL):
         raise NoLaunch(repr(" ".join(words)[:80]), "write the launcher first, behind --")
     return found
 
 
+def _is_script(before: Sequence[str]) -> bool:
+    """Whether the word behind these is a script: sh -c."""
+    is_shell = any(posixpath.basename(word) in _SHELLS for word in before)
+    return is_shell and bool(re.fullmatch("-[a-z]*c", before[-1]))
+
+
 def of_script(text: str) -> Launch:
     """Return the one launch line of a script; raises NoLaunch and NotClosed."""
-    found = list(_launches(text))
-    if len(found) != 1:
-        lines = ", ".join(str(each.line) for each in found[:8])
-        words = f"{len(found)} launch lines, in lines {lines}" if found else "no launch line"
-        raise NoLaunch(words, "give the one line behind --", found[1].line if found else 0)
-    launch = found[0]
+    launch = _one(_Shell(), text.replace(UNKNOWN, ""))
+    if launch is None:
+        raise NoLaunch("no launch line", "give the one line behind --")
     if launch.kind != SRUN:
         return launch
     return replace(launch, options={**_sbatch(text), **launch.options})
 
 
+def _one(shell: _Shell, text: str) -> Launch | None:
+    """Return the launch line of a script; raises NoLaunch where it has several, and NotClosed."""
+    every = [each for each in map(shell.take, commands(text)) if each is not None]
+    found = [each for each in every if each.kind not in (PYTHON, SHELL)]
+    if len(found) > 1:
+        lines = ", ".join(str(each.line) for each in found[:8])
+        words = f"{len(found)} launch lines, in lines {lines}"
+        raise NoLaunch(words, "give the one line behind --", found[1].line)
+    # What a launcher starts in a shell may be one process.
+    found = found or (every if shell.within and len(every) == 1 else [])
+    return found[0] if found else None
+
+
 @dataclass
 class _Shell:
-    """What the commands of a script have set so far; `depth` is how many ifs and loops are open."""
+    """What the commands of a script have set so far.
+
+    `depth` is how many ifs and loops are open, `within` how many shells this one is in.
+    """
 
     values: dict[str, str] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
     folder: str = ""
     prefix: str = ""
+    environment: str = ""
     depth: int = 0
+    within: int = 0
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The variables that a command gets."""
+        return {name: self.values[name] for name in sorted(self.exported & self.values.keys())}
+
+    def child(self) -> _Shell:
+        """Return the shell that a command of this one starts."""
+        return _Shell(self.given, set(self.exported), within=self.within + 1)
 
     def take(self, command: Command) -> Launch | None:
         """Take a command; return the launch that it is."""
@@ -169,16 +265,17 @@ class _Shell:
                 self._set(each, is_exported)
             return None
         plain = [*islice((text for word in words for text in texts(word, self.values)), _MOST)]
-        launch = _launch(plain)
-        if launch is None or launch.kind == PYTHON:
+        launch = _launch(plain, self)
+        if launch is None:
             self._go(plain)
             return None
-        given = {name: self.values[name] for name in sorted(self.exported & self.values.keys())}
+        given = dict.fromkeys(self.given, UNKNOWN) if _PATH in launch.unknown else self.given
         return replace(
             launch,
             variables={**given, **launch.variables},
-            folder=self.folder,
-            prefix=self.prefix,
+            folder=below(self.folder, launch.folder),
+            prefix=launch.prefix or self.prefix,
+            unknown=(*launch.unknown, *([self.environment] * bool(self.environment))),
             line=command.line,
         )
 
@@ -187,6 +284,9 @@ class _Shell:
         name, more, parts = found or (value(word, self.values), "", None)
         if parts is not None:
             text = value(parts, self.values)
+            if BETWEEN in text:
+                items = text.split(BETWEEN)
+                text = BETWEEN.join(UNKNOWN if EXPANDED.search(item) else item for item in items)
             text = self.values.get(name, "") + text if more else text
             # Whether an if was taken, or how often a loop ran, is unknown.
             is_same = self.depth == 0 or self.values.get(name) == text
@@ -196,104 +296,214 @@ class _Shell:
 
     def _go(self, words: Sequence[str]) -> None:
         match words:
-            case ["cd", folder]:
-                self.folder = posixpath.join(self.folder, folder) if self.depth == 0 else UNKNOWN
+            case ["cd" | "pushd", *to]:
+                folder = to[-1] if to else "~"
+                is_known = self.depth == 0 and folder != "-"
+                self.folder = below(self.folder, folder) if is_known else UNKNOWN
             case ["unset", *names]:
                 self.values.update(dict.fromkeys(names, UNKNOWN))
             case ["conda" | "mamba" | "micromamba" | "source" | ".", "activate", name]:
-                self.prefix = name if self.depth == 0 else UNKNOWN
+                self._activate(name)
             case ["source" | ".", path, *_] if path.endswith("/bin/activate"):
-                self.prefix = path.removesuffix("/bin/activate")
+                self._activate(path.removesuffix("/bin/activate"))
+
+    def _activate(self, name: str) -> None:
+        is_known = name.startswith("/") and UNKNOWN not in name and self.depth == 0
+        self.prefix = name if is_known else UNKNOWN
+        shown = "that is activated" if UNKNOWN in name else name
+        self.environment = "" if is_known else f"{_ENVIRONMENT} {shown}"
 
 
-def _launches(text: str) -> Iterator[Launch]:
-    shell = _Shell()
-    for command in commands(text.replace(UNKNOWN, "")):
-        if (launch := shell.take(command)) is not None:
-            yield launch
+def below(folder: str, name: str) -> str:
+    """Return the folder that a command goes to from another one; ~ is the home."""
+    is_new = name.startswith("~") or not folder
+    return name if is_new else posixpath.join(folder, name) if name else folder
 
 
 def _sbatch(text: str) -> dict[str, str]:
     """Return the options that #SBATCH lines give to srun."""
     words = [word for line in _SBATCH.findall(text) for word in line.split()]
-    return _options(words, _FLAGS[SRUN].split(), {})[0]
+    return _of_srun(_options(words, _one_but(_FLAGS[SRUN]))[0])
 
 
-def _launch(words: Sequence[str]) -> Launch | None:
+def _of_srun(options: Mapping[str, str]) -> dict[str, str]:
+    return {_LETTERS.get(name, name): each for name, each in options.items()}
+
+
+def _launch(words: Sequence[str], shell: _Shell | None = None) -> Launch | None:
     """Return the launch that words are; None where they start something else."""
-    variables: dict[str, str] = {}
+    made = Launch("", "")
     left = list(words)
-    while left:
-        name, is_one, text = left[0].partition("=")
-        base = posixpath.basename(left[0])
-        if is_one and name.isidentifier():
-            variables[name] = text
-            left = left[1:]
-        elif _BEFORE.get(base, -1) >= 0:
-            left = left[1:]
-            while left and left[0].startswith("-"):
-                left = left[1:]
-            left = left[_BEFORE[base] :]
+    while left and (found := _before(left, made)):
+        made, left = found
+    if not left:
+        return None
+    child = (shell or _Shell()).child()
+    child.values.update(made.variables)
+    child.exported |= made.variables.keys()
+    own = _of_program(left, child)
+    return own and replace(
+        own,
+        variables={**made.variables, **own.variables},
+        prefix=own.prefix or made.prefix,
+        folder=below(made.folder, own.folder),
+        unknown=(*made.unknown, *own.unknown),
+    )
+
+
+def _before(words: list[str], made: Launch) -> tuple[Launch, list[str]] | None:
+    """Return what stands before a launcher, added to `made`, and the words behind it."""
+    name, is_one, text = words[0].partition("=")
+    if is_one and name.isidentifier():
+        return replace(made, variables={**made.variables, name: text}), words[1:]
+    base = posixpath.basename(words[0])
+    both = f"{base} {words[1]}" if len(words) > 1 else ""
+    known = next((each for each in (both, base) if each in _BEFORE), None)
+    if known is None:
+        return None
+    valued, own, unknown = _BEFORE[known]
+    takes = valued.split()
+    options, left, _ = _options(words[1 + (known == both) :], lambda name: int(name in takes))
+    left = left[own:]
+    folder = next((options[key] for key in ("chdir", "cwd", "directory") if key in options), "")
+    made = replace(made, folder=below(made.folder, folder))
+    if known == "env":
+        left = [*_split(options.get("S", options.get("split_string", ""))), *left]
+        made = replace(made, folder=below(made.folder, options.get("C", "")))
+    if known == "sudo":
+        made = replace(made, prefix=UNKNOWN)
+        if {"E", "preserve_env"} & options.keys():
+            unknown = "the PATH behind sudo"
         else:
-            break
-    made = _of_program(left) if left else None
-    return made and replace(made, variables={**variables, **made.variables})
+            made = replace(made, variables=dict.fromkeys(made.variables, UNKNOWN))
+    elif unknown:
+        prefix = options.get("p", options.get("prefix", "")) if "conda" in known else ""
+        is_known = prefix.startswith("/") and UNKNOWN not in prefix
+        made = replace(made, prefix=prefix if is_known else UNKNOWN)
+        unknown = "" if is_known else f"{unknown} {known}"
+    return replace(made, unknown=(*made.unknown, *([unknown] * bool(unknown)))), left
 
 
-def _of_program(words: Sequence[str]) -> Launch | None:
+def _split(text: str) -> list[str]:
+    """Return the words of env -S."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return []
+
+
+def _of_program(words: Sequence[str], shell: _Shell) -> Launch | None:
     program, rest = words[0], list(words[1:])
     base = posixpath.basename(program)
-    if _PYTHON.fullmatch(base):
+    if _PYTHON.fullmatch(base) or (UNKNOWN in program and rest[:1] == ["-m"]):
         return _of_python(program, rest)
+    if base in _SHELLS or base == "eval":
+        return _of_shell(program, rest, shell)
+    if rest and rest[0] in _CONTAINERS.get(base, ((), ""))[0]:
+        return _in_container(program, rest, shell)
     if base == "accelerate" and rest[:1] == ["launch"]:
-        return _of_launcher(ACCELERATE, program, rest[1:])
+        return _of_launcher(ACCELERATE, program, rest[1:], shell)
     kind = _NAMES.get(base)
-    return _of_launcher(kind, program, rest) if kind else None
+    return _of_launcher(kind, program, rest, shell) if kind else None
 
 
 def _of_python(program: str, rest: list[str]) -> Launch:
-    options, left, is_whole = _options(rest, [*_FLAGS[PYTHON].split(), "m"], {})
-    module = left[0] if "m" in options and left else ""
+    options, left, is_whole = _options(rest, _one_but(_FLAGS[PYTHON]), last=("m", "c"))
+    module = options.get("m", "")
     if kind := _NAMES.get(module):
-        return replace(_of_launcher(kind, module, left[1:]), python=program)
-    script, *arguments = left or [""]
-    is_module, given = "m" in options, tuple(arguments)
+        return replace(_of_launcher(kind, module, left, _Shell()), python=program)
+    is_module = "m" in options
+    script, *arguments = [module, *left] if is_module else left or [""]
+    given = tuple(arguments)
     return Launch(PYTHON, program, program, options, script, is_module, given, is_whole=is_whole)
 
 
-def _of_launcher(kind: str, program: str, rest: Sequence[str]) -> Launch:
-    flags = [] if kind == MPIRUN else _FLAGS[kind].split()
-    options, left, is_whole = _options(rest, flags, _VALUED if kind == MPIRUN else {})
-    if kind == SRUN:
-        options = {_LETTERS.get(name, name): each for name, each in options.items()}
+def _of_shell(program: str, rest: list[str], shell: _Shell) -> Launch:
+    """Return the launch of `sh -c TEXT`, or of a script whose commands are unknown."""
+    is_text = program == "eval"
+    while not is_text and rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        is_text = bool(re.fullmatch("-[a-z]*c", option))
+        rest = rest[1:] if option.endswith("o") else rest  # -o pipefail
+    script = " ".join(rest) if program == "eval" else next(iter(rest), "")
+    is_followed = is_text and shell.within <= _DEEPEST
+    if is_followed and (found := _one(shell, script)):
+        return found
+    unknown = "what a shell in it starts" if is_text or not script else f"what {script} starts"
+    script = "" if is_text else script
+    return Launch(SHELL, program, script=script, arguments=tuple(rest[1:]), unknown=(unknown,))
+
+
+def _in_container(program: str, rest: list[str], shell: _Shell) -> Launch:
+    """Return the launch in a container; the image's own program is unknown."""
+    base = posixpath.basename(program)
+    unknown = (f"what runs inside the container of {base} {rest[0]}",)
+    _, left, _ = _options(rest[1:], _one_but(_CONTAINERS[base][1]))
+    given = dict(_given(rest[: len(rest) - len(left)], {"-e", "--env"}))
+    own = _launch(left[1:], _Shell(within=shell.within)) if left else None
+    own = own or Launch(CONTAINER, program)
+    variables = {**given, **own.variables}
+    return replace(own, is_inside=True, unknown=(*unknown, *own.unknown), variables=variables)
+
+
+def _of_launcher(kind: str, program: str, rest: Sequence[str], shell: _Shell) -> Launch:
+    is_mpi = kind == MPIRUN
+    takes = _taken_by_mpirun if is_mpi else _one_but(_FLAGS[kind])
+    options, left, is_whole = _options(rest, takes, is_long=is_mpi)
+    options = _of_srun(options) if kind == SRUN else options
     made = Launch(kind, program, options=options, is_whole=is_whole)
     if kind in (MPIRUN, SRUN):
-        given = dict(_given(rest[: len(rest) - len(left)]))
-        inner = _launch(left)
-        variables = {**given, **(inner.variables if inner else {})}
-        made = replace(made, variables=variables, inner=inner)
-        left = [] if inner else left
+        given = dict(_given(rest[: len(rest) - len(left)], {"-x"}))
+        inner = _launch(left, shell)
+        if inner and "container_image" in options:
+            inside = "what runs inside the container of srun"
+            inner = replace(inner, is_inside=True, unknown=(inside, *inner.unknown))
+        made = replace(made, variables=given)
+        if inner:
+            made = replace(
+                made,
+                variables={**given, **inner.variables},
+                folder=inner.folder,
+                prefix=inner.prefix,
+                unknown=inner.unknown,
+                inner=inner,
+            )
+            left = []
     is_module = bool({"m", "module"} & options.keys())
     script, *arguments = left or [""]
     return replace(made, script=script, is_module=is_module, arguments=tuple(arguments))
 
 
-def _given(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the variables that mpirun's -x NAME=VALUE and -genv NAME VALUE give to the job."""
+def _taken_by_mpirun(name: str) -> int:
+    return _VALUED.get(name, 0)
+
+
+def _one_but(flags: str) -> Callable[[str], int]:
+    """Return how many values an option of a program takes: one, but for its flags."""
+    without = flags.split()
+    return lambda name: int(name not in without)
+
+
+def _given(words: Sequence[str], options: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield the variables that an option NAME=VALUE, or -genv NAME VALUE, gives to the job."""
     for at, word in enumerate(words):
-        if word == "-x" and "=" in "".join(words[at + 1 : at + 2]):
-            name, _, text = words[at + 1].partition("=")
+        name, _, text = "".join(words[at + 1 : at + 2]).partition("=")
+        if word in options and _:
             yield name, text
         elif word in ("-genv", "-env") and len(words) > at + 2:
             yield words[at + 1], words[at + 2]
 
 
 def _options(
-    words: Iterable[str], flags: Sequence[str], valued: Mapping[str, int]
+    words: Sequence[str],
+    takes: Callable[[str], int],
+    is_long: bool = False,
+    last: Sequence[str] = (),
 ) -> tuple[dict[str, str], list[str], bool]:
     """Return the options at the beginning of words, the rest, and whether all are known.
 
-    With `valued` an option has that many values, without it one, unless it is one of `flags`.
+    `takes` returns how many values an option has. `is_long`: one dash may begin a long name; else a
+    letter may have the next one, or its value, behind it. No option follows one of `last`.
     """
     options: dict[str, str] = {}
     left, is_whole = list(words), True
@@ -306,10 +516,15 @@ def _options(
             break
         name, has_value, text = word.lstrip("-").partition("=")
         name = name.replace("-", "_")
-        if not has_value and not word.startswith("--") and name[1:].isdecimal() and not valued:
-            name, has_value, text = name[0], "=", name[1:]  # -N2
-        most = valued.get(name, 0) if valued else 0 if name in flags else 1
+        if not is_long and not word.startswith("--") and len(word) > 2:
+            name, text = word[1], word[2:]
+            has_value = "=" if takes(name) else ""
+            if not has_value:
+                left, text = [f"-{text}", *left], ""
+        most = takes(name)
         if not has_value and most:
             text, left = " ".join(left[:most]), left[most:]
         options[name] = text
+        if name in last:
+            break
     return options, left, is_whole

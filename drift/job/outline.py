@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.job.job import Job
-from gpu_node.drift.job.launch import DEEPSPEED, MPIRUN
+from gpu_node.drift.job.launch import CONTAINER, DEEPSPEED, MPIRUN
 from gpu_node.drift.job.words import UNKNOWN
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.problems import problems
@@ -55,7 +55,8 @@ def lines(job: Job, report: Report) -> Iterator[str]:
     parts = [job.precision or "", f"ZeRO {zero.stage}" if zero and zero.stage is not None else ""]
     parts += [f"offload to {job.config.offload}"] if job.config and job.config.offload else []
     known = "".join(f"; {each}" for each in parts if each)
-    yield f"{launch.kind} on {where}{known}; started on {job.launcher}"
+    what = launch.program if launch.kind == CONTAINER else launch.kind
+    yield f"{what} on {where}{known}; started on {job.launcher}"
     here = f"{given.config_name} of this machine" if given.config is not None else ""
     there = [each for each in job.read if each]
     of = f"{', '.join(there)} of {job.launcher}" if there else ""
@@ -80,12 +81,14 @@ def lines(job: Job, report: Report) -> Iterator[str]:
 
 
 def _unknown(job: Job) -> Iterator[str]:
-    """Yield the options, arguments and variables whose values only the shell knows."""
+    """Yield the options, arguments and variables whose values are unknown, and what else is."""
     launch = job.given.launch
     for each in launch.nested:
         yield from (f"--{name}" for name, text in each.options.items() if UNKNOWN in text)
         if not each.is_whole:
-            yield f"an option of {each.kind}"
+            yield f"which other options {each.kind} has"
+        if UNKNOWN in each.script:
+            yield "the program of the job"
     yield from (
         f"--{name}" if name else "an argument"
         for name, text in job.given.arguments
@@ -94,5 +97,4 @@ def _unknown(job: Job) -> Iterator[str]:
     yield from (name for name, text in launch.variables.items() if UNKNOWN in text)
     if job.given.folder is None:
         yield "the working directory"
-    if launch.prefix and not launch.prefix.startswith("/"):
-        yield "which folder the activated environment is"
+    yield from (*launch.unknown, *job.unread)

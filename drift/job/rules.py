@@ -8,7 +8,7 @@ from gpu_node.drift.engine.nodes import Nodes, plain
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path, Variable
 from gpu_node.drift.host.rules_job import found_gpus
-from gpu_node.drift.job.job import CONFIG, NODES, Job
+from gpu_node.drift.job.job import CONFIG, MASTER, NODES, Job
 from gpu_node.drift.job.words import UNKNOWN
 from gpu_node.drift.network.ifname import oldest
 from gpu_node.drift.network.interfaces import candidates, selected
@@ -45,7 +45,7 @@ def _first(job: Job, nodes: Nodes) -> JobState | None:
     manual="correct the file on every node, or copy that of the launching node",
 )
 def config(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """A configuration of the job cannot be read, or is another one on this node."""
+    """A configuration of the job cannot be read, or differs from that of the launching node."""
     job = job_in(nodes)
     if nodes.name == job.launcher:
         yield from job.faults.get(CONFIG, ())
@@ -57,8 +57,8 @@ def config(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault
         if file.path == job.config_name and own and not file.problem and own.text != file.text:
             yield Fault(
                 Path(file.path),
-                "another text",
-                f"that of {job.launcher}",
+                "another content",
+                f"the same as on {job.launcher}",
                 "ranks with other settings wait for collectives that the others do not call",
             )
 
@@ -73,7 +73,7 @@ def config(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault
     manual="correct the hostfile or the option; gpu-node hostfile INVENTORY prints a hostfile",
 )
 def members(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The nodes that the job names are not nodes of the inventory, or not as many."""
+    """The job names nodes that the inventory lacks, or a wrong number of nodes, ranks or slots."""
     job = job_in(nodes)
     if nodes.name == job.launcher:
         yield from job.faults.get(NODES, ())
@@ -164,17 +164,24 @@ def path(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     job = job_in(nodes)
     outputs = job.given.paths
     first = _first(job, nodes)
+    missing = {each.path for each in state.job.paths or () if each.kind == "missing"}
+    # job.config reports a file that the launching node has not.
+    unread = {each.path for each in state.job.files or () if each.problem == "missing"}
+    reported = unread if nodes.name == job.launcher else set()
     theirs = {each.path: each for each in (first.paths if first else None) or ()}
     for each in state.job.paths or ():
+        if each.path in reported or (each.path[0] not in "/~" and job.given.folder in missing):
+            continue
         is_output = outputs.get(each.path, True)
         need = "w" if is_output else "r"
         if each.kind == "missing" and not is_output:
-            yield Fault(Path(each.path), "missing", "a file or folder that the job reads")
+            verb = "starts in" if each.path == job.given.folder else "reads"
+            yield Fault(Path(each.path), "missing", f"a file or folder that the job {verb}")
         elif need not in each.access or (each.kind == "directory" and "x" not in each.access):
             verb = "write" if is_output else "read"
             yield Fault(
                 Path(each.path),
-                f"closed to the training user ({each.access or 'no right'})",
+                f"closed to the training user (rights: {each.access or 'none'})",
                 f"a place that the training user can {verb}",
                 "the ranks of this node end with 'Permission denied'",
             )
@@ -240,7 +247,7 @@ _COMPARED = ("torch", "deepspeed", "accelerate")
     manual="name the program by its whole path, of an environment that each node has",
 )
 def program(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """A program of the line, its Python or its torch is missing on the node, or unlike."""
+    """A program of the line, its Python or its torch is missing, or of another version."""
     job = job_in(nodes)
     pythons = {each.path: each for each in state.job.pythons or ()}
     first = _first(job, nodes)
@@ -250,7 +257,7 @@ def program(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Faul
     there = {each.path: each for each in (first.pythons if first else None) or ()}
     for each in programs:
         if not is_sent and not each.path:
-            yield Fault(each.name, "not in the PATH of a launcher's shell", "a program")
+            yield Fault(each.name, "not in the PATH of a launcher's shell", "its whole path")
             continue
         own = pythons.get(each.python)
         yield from _installed(each, own, is_sent)
@@ -267,8 +274,8 @@ def _installed(each: Program, own: Python | None, is_sent: bool) -> Iterator[Fau
     if own is None:
         return
     if not own.version and "torch" not in own.packages:
-        wanted = "the torch of the job, which cannot be seen"
-        yield Fault(Path(each.python), "a Python of unknown version", wanted, severity="warning")
+        found = "neither its version nor a torch was found"
+        yield Fault(Path(each.python), found, "the Python of the job", severity="warning")
     elif own.version == "missing":
         yield Fault(
             Path(each.python),
@@ -319,6 +326,8 @@ def master(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault
     job = job_in(nodes)
     address, port = job.master
     several = len(job.members) > 1
+    if nodes.name == job.launcher:
+        yield from job.faults.get(MASTER, ())
     if address and UNKNOWN not in address and several:
         yield from _address(state, nodes, job, address)
     is_there = nodes.name == next(iter(job.members), None)
@@ -326,8 +335,8 @@ def master(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault
         return
     about = f"port {port}"
     first = state.job.first_free_port
-    if not 0 < port < 65536:
-        yield Fault(about, str(port), "1 to 65535")
+    if port == 0:
+        yield Fault(about, "any free port", "one that all nodes know: 1 to 65535")
     elif listening := (state.job.listening or {}).get(port):
         where = "loopback" if all(map(_listens_on_loopback, listening)) else "all or some addresses"
         cause = "rank 0 ends with 'EADDRINUSE', 'The server socket has failed to listen'"

@@ -1,7 +1,7 @@
 """Words of a shell script, with what the script itself assigned in place of $NAME.
 
-Nothing is run. Every other expansion (another variable, $(...), `...`, ${NAME:-...}) makes the word
-unknown: it contains `UNKNOWN`.
+Nothing is run. Every other expansion (another variable, $(...), `...`, ${NAME:-...}, *.txt, {a,b},
+~user) makes the word unknown: it contains `UNKNOWN`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from typing import Literal, NamedTuple
 # In a word in place of what only the shell knows.
 UNKNOWN = "\0"
 # Between the items of an array.
-_BETWEEN = "\x1f"
+BETWEEN = "\x1f"
 _BLANKS, _ENDS = " \t\r", "\n;()|&"
 _PLAIN = re.compile(r"""[^\s\\'"$`;&|()<>\x00\x1f]+""")
 _QUOTED = re.compile(r'[^\\"$`\x00\x1f]+')
 _DIVIDES = re.compile(r"[\s\x1f]+")
+# What a shell expands where no quotes are: files of these names, and {a,b}, {1..3} and ~user.
+GLOB = re.compile(r"[*?]|\[.+\]")
+EXPANDED = re.compile(rf"{GLOB.pattern}|\{{[^{{}}]*(,|\.\.|$)|^~[^/]")
 _PARENTHESES, _BRACES = re.compile(r"[()\n]"), re.compile(r"[{}\n]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _IN_BRACES = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[@*]\])?")
@@ -70,13 +73,16 @@ def texts(word: Word, values: Mapping[str, str]) -> list[str]:
     """Return the words that a word becomes: a variable without quotes is divided at blanks."""
     made: list[str] = []
     current, is_one = "", False
-    for part in word:
+    for at, part in enumerate(word):
         text = _of(part, values)
         if part.kind != "name":
-            current, is_one = current + text, True
+            is_expanded = not part.is_quoted and (at or part.text != "{") and EXPANDED.search(text)
+            current, is_one = current + (UNKNOWN if is_expanded else text), True
             continue
-        pieces = text.split(_BETWEEN) if part.is_quoted else _DIVIDES.split(text)
-        pieces = pieces[:-1] if text.endswith(_BETWEEN) else pieces
+        pieces = text.split(BETWEEN) if part.is_quoted else _DIVIDES.split(text)
+        pieces = pieces[:-1] if text.endswith(BETWEEN) else pieces
+        if not part.is_quoted:
+            pieces = [UNKNOWN if GLOB.search(piece) else piece for piece in pieces]
         current += pieces[0]
         is_one = is_one or part.is_quoted or bool(pieces[0])
         for piece in pieces[1:]:
@@ -155,7 +161,7 @@ class _Reader:
     def _read(self, character: str) -> None:
         """Take what is no end of a command."""
         begin = self.at
-        if character == "#" and (not self.is_word or self.parts[-1].text == _BETWEEN):
+        if character == "#" and (not self.is_word or self.parts[-1].text == BETWEEN):
             end = self.text.find("\n", begin)
             self.at = len(self.text) if end < 0 else end
         elif character == "\\":
@@ -172,6 +178,9 @@ class _Reader:
             self._double()
         elif character in "$`":
             self._expansion(is_quoted=False)
+        elif character == UNKNOWN:
+            self._add(Part("", "unknown"))
+            self.at += 1
         elif character in "<>&":
             self._redirection()
         elif plain := _PLAIN.match(self.text, begin):
@@ -202,6 +211,7 @@ class _Reader:
                 self._add(Part(plain[0], is_quoted=True))
                 self.at = plain.end()
             else:
+                self._add(Part("", "unknown" if character == UNKNOWN else "text", is_quoted=True))
                 self.at += 1
         raise NotClosed("a quote", line)
 
@@ -281,8 +291,8 @@ class _Reader:
 
     def _end_word(self) -> None:
         if self.is_word and self.array:
-            if self.parts[-1].text != _BETWEEN and len(self.parts) > 1:
-                self.parts.append(Part(_BETWEEN, is_quoted=True))
+            if self.parts[-1].text != BETWEEN and len(self.parts) > 1:
+                self.parts.append(Part(BETWEEN, is_quoted=True))
         elif self.is_word:
             if not self.is_target:
                 self.words.append(tuple(self.parts))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,10 @@ import jsonschema
 import pytest
 
 from gpu_node.cli.main import main
+from gpu_node.drift.job.job import Given, job_of
+from gpu_node.drift.job.launch import of_words
+from gpu_node.drift.job.outline import lines
+from gpu_node.drift.report.model import report_of
 from gpu_node.facts.ask.gather import Answer
 from gpu_node.facts.probe.request import JOB
 from tests.drift import states
@@ -34,12 +39,19 @@ PATHS = ("train.py", "ds.json")
 HOSTFILE = "a100-01 slots=2\nv100-01 slots=2\n"
 
 
-def job(**texts: str) -> dict[str, Any]:
-    """Return what a node has of the job: these files, the script, and DeepSpeed."""
+def job(**texts: str | None) -> dict[str, Any]:
+    """Return what a node has of the job: these files (None: missing), the script, and DeepSpeed."""
+    missing = [path for path, text in texts.items() if text is None]
     packages = {"torch": "2.1.2", "deepspeed": "0.14.0"}
     return {
-        "files": [{"path": path, "text": text} for path, text in texts.items()],
-        "paths": [{"path": "train.py", "kind": "file", "access": "r", "free": 1 << 40}],
+        "files": [
+            {"path": path, "text": text or "", "problem": "missing" if text is None else ""}
+            for path, text in texts.items()
+        ],
+        "paths": [
+            {"path": "train.py", "kind": "file", "access": "r", "free": 1 << 40},
+            *({"path": path, "kind": "missing", "access": "r", "free": 1} for path in missing),
+        ],
         "programs": [{"name": "deepspeed", "path": "/e/bin/deepspeed", "python": "/e/bin/python"}],
         "pythons": [{"path": "/e/bin/python", "version": "3.10", "packages": packages}],
         "listening": {},
@@ -53,7 +65,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
     (folder / "site.yml").write_text(CLUSTER)
 
-    def ran(*words: str, v100: bool = True, **texts: str) -> tuple[object, str, str]:
+    def ran(*words: str, v100: bool = True, **texts: str | None) -> tuple[object, str, str]:
         asked: list[Any] = []
 
         def gather(inventory: str, limit: object, deep: bool, data: Any, **_: Any) -> Any:
@@ -133,3 +145,31 @@ def test_a_configuration_of_this_machine(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(*line, hostfile="a100-01 slots=2\n")
     assert code == 2 and "job.batch" in out
     assert f"read: {file} of this machine; hostfile of a100-01" in out
+
+
+def test_a_configuration_that_is_nowhere(run: Run) -> None:
+    """It is one thing that stops the job, though its path is one of the job's paths, too."""
+    line = ["--config", "ds.json", "--", "deepspeed", "--hostfile", "hostfile", "train.py"]
+    code, out, _ = run(*line, hostfile="a100-01 slots=2\n", ds_json=None)
+    found = [line.split()[2] for line in out.splitlines() if line.startswith("error")]
+    assert (code, found) == (2, ["job.config"]) and "This thing will stop it:" in out
+
+
+UNKNOWN = {
+    "torchrun --nproc_per_node $(nproc) $DIR/train.py": "--nproc_per_node, the program of the job",
+    "torchrun $OPTIONS train.py": "which other options torchrun has",
+    "torchrun train.py --data_dir '/data/*.json'": "--data_dir",
+    "sudo torchrun train.py": "the PATH and the variables behind sudo",
+    "conda run -n dis torchrun train.py": "the environment of conda run",
+    "docker run image torchrun train.py": "what runs inside the container of docker run",
+    "podman run image": "what runs inside the container of podman run",
+    "srun -N1 bash train.sh": "what train.sh starts",
+}
+
+
+@pytest.mark.parametrize("line", UNKNOWN)
+def test_what_is_unknown_is_named(line: str) -> None:
+    """A job whose options, program or environment only the shell knows."""
+    given = Given(of_words(shlex.split(line)), "/data")
+    shown = list(lines(job_of(given, "a100-01", {}, []), report_of("site.py", {})))
+    assert f"unknown, not judged: {UNKNOWN[line]}" in shown

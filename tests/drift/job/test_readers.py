@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpu_node.drift.job import configs
 from gpu_node.drift.job.configs import Wrong
-from gpu_node.drift.job.job import Given, job_of
+from gpu_node.drift.job.job import Given, Job, job_of
 from gpu_node.drift.job.launch import Launch, NoLaunch, of_script, of_words
+from gpu_node.drift.job.outline import lines
 from gpu_node.drift.job.words import UNKNOWN, NotClosed
+from gpu_node.drift.report.model import report_of
 from gpu_node.facts.job.state import File, JobState
 from gpu_node.facts.probe.peers import Peer
 from tests import case_files
@@ -32,8 +34,29 @@ PIECES = st.sampled_from(
         *("--nproc_per_node", "--nnodes=", "-np", "-H", "a:2,b", "--include", "A=", "A+=(", ")"),
         *("$A", "${A}", "${A[@]}", "$(", "`", '"', "'", "\\", "\n", " ", ";", "&&", "<<E", "\nE\n"),
         *("if", "then", "fi", "cd", "export", "#", "#SBATCH ", "2", "/x", "\0", "\x1f"),
+        *(
+            "bash -c '",
+            'sh -lc "',
+            "eval",
+            "{a,b}",
+            "*.py",
+            "[1-2]",
+            "~",
+            "conda activate",
+            "pushd",
+        ),
     ]
 )
+# Words of command lines.
+LINE = """
+torchrun deepspeed mpirun srun accelerate launch python -m -mx torch.distributed.run train.py
+sudo -E env -S -C nohup time -p nice -n numactl timeout conda uv poetry run exec eval A=1 -- -
+docker apptainer -it -e -e= image --container-image=x bash -c -lc --nnodes --nnodes= 1:2 -N2 -np
+--rdzv_endpoint a:1 : [::1]:2 --include a:0@b -H a:2,b --hostfile --node_rank -1 \u0662 ' ` $ ${N
+--nproc_per_node $(id) --= = ~ ~x/ --data_dir /a/*.json {a,b}
+"""
+MORE = ("torchrun a.py", "srun bash -c 'torchrun a.py'", "9" * 30, "\0", "")
+WORDS = st.sampled_from((*LINE.split(), *MORE))
 
 
 def read(case: Mapping[str, Any]) -> Launch:
@@ -82,10 +105,33 @@ def test_any_script_is_read_or_refused(text: str) -> None:
         launch = of_script(text)
     except (NoLaunch, NotClosed):
         return
-    job = Given(launch, "/data")
-    assert all(UNKNOWN not in path for path in (*job.asked().paths, *job.asked().files))
-    peers = [Peer(name="a", address="192.0.2.1")]
-    assert job_of(job, "a", {}, peers).members
+    assert made(launch).members
+
+
+def made(launch: Launch) -> Job:
+    """Return the job of a launch; what it asks and prints has nothing in it that is unknown."""
+    given = Given(launch, "/data")
+    asked = given.asked()
+    for text in (*asked.paths, *asked.files, *asked.programs, *asked.names, asked.hostfile):
+        assert UNKNOWN not in text
+    found = job_of(given, "a", {}, [Peer(name="a", address="192.0.2.1")])
+    assert all(UNKNOWN not in line for line in lines(found, report_of("x", {})))
+    for faults in found.faults.values():
+        assert all(each.found and each.wanted for each in faults)
+    return found
+
+
+@example(["docker", "run", "-e", "A=$N", "image", "srun", "bash", "-c", "torchrun '$N' *"])
+@example(["bash", "-c"] * 30 + ["torchrun x.py"])
+@given(st.lists(WORDS | st.text(max_size=5), max_size=12))
+def test_any_line_is_read_or_refused(words: list[str]) -> None:
+    """And what is read makes a job, and lines about it."""
+    try:
+        launch = of_words(words)
+    except (NoLaunch, NotClosed) as error:
+        assert str(error)
+        return
+    assert made(launch).members
 
 
 KEYS = st.sampled_from(
