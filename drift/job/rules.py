@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import ip_interface
 
 from gpu_node.drift.engine.nodes import Nodes, plain
 from gpu_node.drift.engine.rule import Fault, rule
@@ -14,6 +15,7 @@ from gpu_node.drift.network.ifname import oldest
 from gpu_node.drift.network.interfaces import candidates, selected
 from gpu_node.facts.job.state import JobState, Program, Python
 from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.file_systems import Place, are_shared
 from gpu_node.inventories.fields.addresses import is_address, is_loopback
 from gpu_node.inventories.fields.kinds import IFNAME
 from gpu_node.inventories.nccl_variables import is_unknown, misread, suggestion
@@ -186,17 +188,28 @@ def path(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
                 "the ranks of this node end with 'Permission denied'",
             )
         other = theirs.get(each.path)
-        places = each.place, other.place if other else None
-        if places[0] and places[1] and places[0].is_network != places[1].is_network:
-            here, there = ("shared" if place and place.is_network else "local" for place in places)
-            yield Fault(
-                Path(each.path),
-                f"{here} ({places[0].kind})",
-                f"{there} ({places[1].kind}), as on {job.launcher}",
-                "the nodes see different files under one path: a checkpoint that one writes, "
-                "another does not find",
-                severity="warning",
-            )
+        if other and each.place and other.place:
+            yield from _unshared(each.path, each.place, other.place, job.launcher)
+
+
+def _unshared(path: str, own: Place, other: Place, launcher: str) -> Iterator[Fault]:
+    """Yield a path that one node shares and the other has not, or that two servers have."""
+    both = own.is_network and other.is_network
+    is_local = not own.is_network and not other.is_network
+    if is_local or are_shared({path: own}, {path: other}) is not False:
+        return
+    here, there = (
+        f"{'shared' if place.is_network else 'local'} ({place.source if both else place.kind})"
+        for place in (own, other)
+    )
+    yield Fault(
+        Path(path),
+        here,
+        f"{there}, as on {launcher}",
+        "the nodes see different files under one path: a checkpoint that one writes, another does "
+        "not find",
+        severity="warning",
+    )
 
 
 # Bytes of a checkpoint for a parameter: 2 of the model, 12 of the optimizer and the copy in fp32
@@ -314,7 +327,7 @@ def _unlike(job: Job, own: Python | None, other: Python | None) -> Iterator[Faul
 
 @rule(
     "job.master",
-    "error",
+    ("error", "warning"),
     between=True,
     command=_COMMAND,
     stops="every",
@@ -330,6 +343,8 @@ def master(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault
         yield from job.faults.get(MASTER, ())
     if address and UNKNOWN not in address and several:
         yield from _address(state, nodes, job, address)
+    elif job.given.is_deepspeed and not address and several and not job.given.is_inside:
+        yield from _default_address(state, nodes, job)
     is_there = nodes.name == next(iter(job.members), None)
     if port is None or not is_there:
         return
@@ -366,6 +381,51 @@ def _address(state: NodeState, nodes: Nodes, job: Job, address: str) -> Iterator
     if is_first and own and own.isdisjoint(means):
         found = f"{address} is not an address of {first}"
         yield Fault(about, found, "an address of the first node")
+
+
+def _default_address(state: NodeState, nodes: Nodes, job: Job) -> Iterator[Fault]:
+    """Yield what is wrong with the address that DeepSpeed takes without --master_addr.
+
+    DeepSpeed's launcher/runner.py: the first that `hostname -I` prints on the first host, which are
+    the addresses of the interfaces that are up, but for loopback, in their order.
+    """
+    first = next(iter(job.members))
+    if nodes.name != first or not state.network.addresses:
+        return
+    down = {link.name for link in state.network.links or () if not link.up}
+    own = [
+        each
+        for each in state.network.addresses
+        if each.scope not in ("host", "link") and each.interface not in down
+    ]
+    # IPv4 comes first.
+    own.sort(key=lambda each: ":" in each.address)
+    named = nodes.itself.address if nodes.itself else ""
+    fix = f"add --master_addr {named}" if is_address(named) else "add --master_addr ADDRESS"
+    cause = f"without --master_addr DeepSpeed takes what hostname -I prints first on {first}"
+    if not own:
+        yield Fault("master address", "hostname -I prints nothing", "an address", cause, fix)
+        return
+    address, shown = plain(own[0].address), f"{plain(own[0].address)} ({own[0].interface})"
+    others = {
+        name: {each.address for each in nodes.states[name].network.addresses or ()}
+        for name in job.members
+        if name != first and name in nodes.states
+    }
+    same = [name for name, each in others.items() if address in map(plain, each)]
+    network = ip_interface(own[0].address).network
+    apart = [
+        name
+        for name, each in others.items()
+        if each and not any(ip_interface(one).ip in network for one in each)
+    ]
+    wanted = "an address of the first node that all nodes reach"
+    if same:
+        found = f"{shown}, which {', '.join(same[:8])} has too"
+        yield Fault("master address", found, wanted, cause, fix)
+    elif apart and plain(named) != address:
+        found = f"{shown}, in no network of {', '.join(apart[:8])}"
+        yield Fault("master address", found, wanted, cause, fix, severity="warning")
 
 
 def _listens_on_loopback(listening: str) -> bool:
