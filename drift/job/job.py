@@ -14,6 +14,7 @@ from gpu_node.drift.job import configs
 from gpu_node.drift.job.configs import Accelerate, DeepSpeed, Wrong, Zero
 from gpu_node.drift.job.launch import (
     ACCELERATE,
+    CONDA,
     CONTAINER,
     DEEPSPEED,
     MPIRUN,
@@ -140,7 +141,7 @@ class Given:
         if "/" in name:
             return posixpath.join(self.folder or "", self._known(name))
         # An environment's program comes first in PATH once it is activated.
-        is_in = prefix.startswith("/") and name not in (MPIRUN, SRUN)
+        is_in = prefix.startswith(("/", CONDA)) and name not in (MPIRUN, SRUN)
         return f"{prefix}/bin/{name}" if is_in else "" if prefix else name
 
     def asked(self) -> JobAsked:
@@ -191,6 +192,8 @@ class Job:
     # The files of the launching node that were read, and those that were not, with the reason.
     read: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
+    # What the line names of an environment of conda that was not found there.
+    unfound: tuple[str, ...] = ()
 
     @property
     def world(self) -> int | None:
@@ -295,6 +298,11 @@ class _Making:
             {rule: tuple(faults) for rule, faults in self.faults.items()},
             tuple(each.path for each in self.state.files or () if not each.problem),
             tuple(self.unread),
+            tuple(
+                each.name
+                for each in self.state.programs or ()
+                if each.name.startswith(CONDA) and not each.path
+            ),
         )
 
     def _add(self, rule: str, about: object, found: str, wanted: str, **more: str) -> None:

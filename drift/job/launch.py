@@ -23,6 +23,8 @@ from gpu_node.drift.job.words import (
 
 DEEPSPEED, TORCHRUN, ACCELERATE = "deepspeed", "torchrun", "accelerate"
 MPIRUN, SRUN, PYTHON = "mpirun", "srun", "python"
+# In front of the name of an environment whose folder conda knows.
+CONDA = "conda:"
 # A script that a launcher starts, and what starts a container.
 SHELL, CONTAINER = "sh", "container"
 # How the others are named in PATH, or behind `python -m`.
@@ -62,6 +64,7 @@ _VALUED = {
 _LETTERS = {"N": "nodes", "n": "ntasks", "w": "nodelist", "G": "gpus", "D": "chdir", "c": "cpus"}
 # What starts another program: the options with a value, how many words of its own come first, and
 # what it makes unknown.
+_CONDA = ("conda", "mamba", "micromamba")
 _PATH, _ENVIRONMENT = "the PATH and the variables behind sudo", "the environment of"
 _BEFORE = {
     "sudo": ("u user g group h host p prompt C close_from D chdir R chroot T r t U", 0, _PATH),
@@ -75,9 +78,7 @@ _BEFORE = {
     "taskset": ("", 1, ""),
     "timeout": ("k kill_after s signal", 1, ""),
     "numactl": ("i interleave p preferred N cpunodebind C physcpubind m membind", 0, ""),
-    **dict.fromkeys(
-        ("conda run", "mamba run", "micromamba run"), ("n name p prefix cwd", 0, _ENVIRONMENT)
-    ),
+    **{f"{each} run": ("n name p prefix cwd", 0, _ENVIRONMENT) for each in _CONDA},
     "uv run": (
         "p python with with_requirements extra group env_file project directory package index",
         *(0, _ENVIRONMENT),
@@ -108,6 +109,7 @@ _BEFORE_ONE = {"then", "do", "else", "elif", "!", *_OPENING - {"for", "case", "s
 _SETTING = {"export", "declare", "local", "readonly", "typeset"}
 # What a shell puts into a word of a command line.
 _EXPANDS = re.compile(r"\$\(.*\)|\$\{.*?\}|\$\w*|`[^`]*`?", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _ENDPOINT = re.compile(r"([^:]+|\[.*\])(?::([^:]*))?", re.DOTALL)
 # The characters of a variable, the words of a command, and the shells in shells that are followed.
 _LONGEST, _MOST, _DEEPEST = 8192, 2000, 8
@@ -119,7 +121,7 @@ class Launch:
     """A launch line. `program` is the word for the launcher, `python` the Python before it, if any.
 
     `variables` are those that the line, or its script, gives to the job. `prefix` is the Python
-    environment that is activated, UNKNOWN if its folder is, `folder` where the script goes first.
+    environment that is activated, conda:NAME, or UNKNOWN, `folder` where the script goes first.
     `is_whole`: no word among the launcher's options is unknown as a whole. `unknown` has what else
     is unknown, in words. `is_inside`: it runs in a container. `inner`: what it starts.
     """
@@ -302,16 +304,21 @@ class _Shell:
                 self.folder = below(self.folder, folder) if is_known else UNKNOWN
             case ["unset", *names]:
                 self.values.update(dict.fromkeys(names, UNKNOWN))
-            case ["conda" | "mamba" | "micromamba" | "source" | ".", "activate", name]:
-                self._activate(name)
+            case ["conda" | "mamba" | "micromamba" | "source" | ".", "activate", *name]:
+                self._activate(name[0] if name else "base")
             case ["source" | ".", path, *_] if path.endswith("/bin/activate"):
                 self._activate(path.removesuffix("/bin/activate"))
 
     def _activate(self, name: str) -> None:
-        is_known = name.startswith("/") and UNKNOWN not in name and self.depth == 0
-        self.prefix = name if is_known else UNKNOWN
-        shown = "that is activated" if UNKNOWN in name else name
-        self.environment = "" if is_known else f"{_ENVIRONMENT} {shown}"
+        self.prefix = _prefix(name) if self.depth == 0 else UNKNOWN
+        self.environment = "the environment that is activated" if self.prefix == UNKNOWN else ""
+
+
+def _prefix(name: str) -> str:
+    """Return the prefix of an environment that a path or a name of conda leads to."""
+    if name.startswith("/") and UNKNOWN not in name:
+        return name
+    return f"{CONDA}{name}" if _NAME.fullmatch(name) else UNKNOWN
 
 
 def below(folder: str, name: str) -> str:
@@ -377,10 +384,10 @@ def _before(words: list[str], made: Launch) -> tuple[Launch, list[str]] | None:
         else:
             made = replace(made, variables=dict.fromkeys(made.variables, UNKNOWN))
     elif unknown:
-        prefix = options.get("p", options.get("prefix", "")) if "conda" in known else ""
-        is_known = prefix.startswith("/") and UNKNOWN not in prefix
-        made = replace(made, prefix=prefix if is_known else UNKNOWN)
-        unknown = "" if is_known else f"{unknown} {known}"
+        names = [options[key] for key in ("p", "prefix", "n", "name") if key in options]
+        is_conda = known.split()[0] in _CONDA
+        made = replace(made, prefix=_prefix(names[0]) if is_conda and names else UNKNOWN)
+        unknown = f"{unknown} {known}" if made.prefix == UNKNOWN else ""
     return replace(made, unknown=(*made.unknown, *([unknown] * bool(unknown)))), left
 
 

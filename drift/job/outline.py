@@ -97,4 +97,4 @@ def _unknown(job: Job) -> Iterator[str]:
     yield from (name for name, text in launch.variables.items() if UNKNOWN in text)
     if job.given.folder is None:
         yield "the working directory"
-    yield from (*launch.unknown, *job.unread)
+    yield from (*launch.unknown, *job.unread, *job.unfound)

@@ -10,6 +10,7 @@ from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path, Variable
 from gpu_node.drift.host.rules_job import found_gpus
 from gpu_node.drift.job.job import CONFIG, MASTER, NODES, Job
+from gpu_node.drift.job.launch import CONDA
 from gpu_node.drift.job.words import UNKNOWN
 from gpu_node.drift.network.ifname import oldest
 from gpu_node.drift.network.interfaces import candidates, selected
@@ -269,6 +270,8 @@ def program(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Faul
     programs = (first.programs if is_sent and first else state.job.programs) or ()
     there = {each.path: each for each in (first.pythons if first else None) or ()}
     for each in programs:
+        if not each.path and each.name.startswith(CONDA):
+            continue  # Conda alone knows all folders of its environments.
         if not is_sent and not each.path:
             yield Fault(each.name, "not in the PATH of a launcher's shell", "its whole path")
             continue

@@ -1,9 +1,31 @@
 # The programs $@ as a launcher's shell finds them: `program<tab>NAME<tab>PATH<tab>PYTHON`. Then, of each
 # Python, what is installed beside it: `python<tab>PATH<tab>VERSION<tab>NAME-VERSION ...`. Nothing is
 # started: names of folders say it.
+# of_conda NAME/bin/PROGRAM: prints its path, if there is one environment of that name: conda lists
+# the folders of all that it made.
+of_conda() {
+  {
+    head -n 1000 "$HOME/.conda/environments.txt" 2>/dev/null
+    for root in "$HOME" /opt /usr/local; do
+      for each in miniconda3 anaconda3 miniforge3 mambaforge conda; do
+        printf '%s\n' "$root/$each" "$root/$each/envs/${1%%/*}"
+      done
+    done
+  } | sort -u | while IFS= read -r folder; do
+    case $folder in
+      (*/envs/"${1%%/*}") ;;
+      (*/envs/*) continue ;;
+      (*) [ "${1%%/*}" = base ] || continue ;;
+    esac
+    [ ! -x "$folder/${1#*/}" ] || printf '%s\n' "$folder/${1#*/}"
+  done | awk '{ path = $0 } END { if (NR == 1) print path }'
+}
 pythons=
 for name; do
-  found=$(command -v "$name" 2>/dev/null) || found=
+  case $name in
+    (conda:*) found=$(of_conda "${name#conda:}") ;;
+    (*) found=$(command -v "$name" 2>/dev/null) || found= ;;
+  esac
   case $found in (/*) ;; (*) found= ;; esac
   python=
   if [ -n "$found" ]; then

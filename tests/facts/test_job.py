@@ -62,3 +62,28 @@ def test_a_folder_below_the_home(
     found = parse_paths(asked(shell, "job.paths", job))
     assert [each.kind for each in found] == ["file", "directory"]
     assert "localhost" in parse_names(asked(shell, "job.names", job))
+
+
+@pytest.mark.parametrize("shell", shells.SHELLS)
+@pytest.mark.parametrize(
+    ("listed", "found"),
+    [(["a/envs/dis", "a"], "a/envs/dis/bin/run"), (["a/envs/dis", "b/envs/dis"], ""), (["a"], "")],
+)
+def test_an_environment_of_conda(
+    shell: str, listed: list[str], found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder is that of conda's list; of two with one name, conda alone knows which."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".conda").mkdir()
+    (tmp_path / ".conda/environments.txt").write_text(
+        "".join(f"{tmp_path / each}\n" for each in listed)
+    )
+    for each in ("a", "a/envs/dis", "b/envs/dis"):
+        (tmp_path / each / "bin").mkdir(parents=True)
+        (tmp_path / each / "bin/run").write_text("#!/bin/sh\n")
+        (tmp_path / each / "bin/run").chmod(0o755)
+    for path in (tmp_path, *tmp_path.parents[:2]):
+        path.chmod(0o755)
+    job = JobAsked(programs=("conda:dis/bin/run",))
+    (program,), _ = parse_programs(asked(shell, "job.programs", job))
+    assert program.path == (f"{tmp_path}/{found}" if found else "")
