@@ -111,6 +111,11 @@ class Given:
         is_file = "." in named or "/" in named
         return named if is_file and (self.config_name or not self.is_inside) else ""
 
+    def config_of(self, accelerate: Accelerate | None) -> str:
+        """The DeepSpeed configuration on the nodes: `config_file`, or that of accelerate's."""
+        part = accelerate.deepspeed_config if accelerate else None
+        return self.config_file or (part and part.deepspeed_config_file) or ""
+
     @property
     def paths(self) -> dict[str, bool]:
         """The folder of the job and the paths in the line, and whether the job writes there."""
@@ -218,8 +223,7 @@ class Job:
     @property
     def config_name(self) -> str:
         """The DeepSpeed configuration, as a person finds it."""
-        part = self.accelerate.deepspeed_config if self.accelerate else None
-        return self.given.config_file or (part and part.deepspeed_config_file) or ""
+        return self.given.config_of(self.accelerate)
 
     @property
     def precision(self) -> str | None:
@@ -350,8 +354,7 @@ class _Making:
     def _config(self) -> DeepSpeed | None:
         name, text = self.given.config_name, self.given.config
         if text is None:
-            part = self.accelerate.deepspeed_config if self.accelerate else None
-            name = self.given.config_file or (part and part.deepspeed_config_file) or ""
+            name = self.given.config_of(self.accelerate)
             text = self._text(name) if name and name != "none" else None
         read = configs.deepspeed(text) if text is not None else None
         if isinstance(read, Wrong):

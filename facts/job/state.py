@@ -28,7 +28,7 @@ MOST_BYTES, _MOST_NAMES, _MOST_PORTS = 65536, 64, 4096
 _FILES = shell("job/files", most=MOST_BYTES)
 _PATHS = PLACES + LIMITED + shell("job/paths")
 _NAMES = LIMITED + shell("job/names", most=MOST_BYTES, names=_MOST_NAMES)
-_PLACE = shell("job/place")
+_PLACE, _PROGRAMS = shell("job/place"), shell("job/programs")
 # The time limits add up: a file server that does not answer takes 5 seconds a path.
 _SECONDS = 60
 
@@ -41,30 +41,24 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     if job is None:
         return ()
     configs = "\n".join(each for each in job.files if each.endswith(".json"))
-    given = {"folder": job.folder, "configs": configs, "hostfile": job.hostfile}
-    programs = _in_launcher("programs", request, job.programs, shell("job/programs"))
+    place = assigned(folder=job.folder, configs=configs, hostfile=job.hostfile) + _PLACE
+    ports = assigned(user=request.user) + shell("job/ports", most=_MOST_PORTS)
+    programs = _section("programs", request, job.programs, _PROGRAMS, "as_launcher")
     return (
-        _as_user("files", request, given, job.files, _FILES),
-        _as_user("paths", request, given, job.paths, _PATHS),
+        _section("files", request, job.files, place + _FILES),
+        _section("paths", request, job.paths, place + _PATHS),
         *((programs,) if job.programs else ()),
-        Section("job.ports", assigned(user=request.user) + shell("job/ports", most=_MOST_PORTS)),
-        _as_user("names", request, given, job.names, _NAMES),
+        Section("job.ports", ports),
+        _section("names", request, job.names, place + _NAMES),
     )
 
 
-def _as_user(
-    name: str, request: ProbeRequest, given: dict[str, str], words: Sequence[str], script: str
+def _section(
+    name: str, request: ProbeRequest, words: Sequence[str], script: str, run: str = "as_user"
 ) -> Section:
-    script = f"{assigned(**given)}{_PLACE}set -- {shlex.join(words)}\n{script}"
-    command = f"{assigned(user=request.user)}{USE}as_user {shlex.quote(script)}"
-    shared, apart = (AS_USER,), request.trains_apart
-    return Section(f"job.{name}", command, _SECONDS, shared, root=apart)
-
-
-def _in_launcher(name: str, request: ProbeRequest, words: Sequence[str], script: str) -> Section:
     script = f"set -- {shlex.join(words)}\n{script}"
-    command = f"{assigned(user=request.user)}{USE}as_launcher {shlex.quote(script)}"
-    return Section(f"job.{name}", command, shared=(AS_USER,), root=request.trains_apart)
+    command = f"{assigned(user=request.user)}{USE}{run} {shlex.quote(script)}"
+    return Section(f"job.{name}", command, _SECONDS, (AS_USER,), root=request.trains_apart)
 
 
 class File(State):
