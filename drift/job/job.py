@@ -467,7 +467,7 @@ class _Making:
         """Return how many nodes there are, and how many ranks on each; None where unknown."""
         if launch.kind == ACCELERATE:
             return self._of_accelerate(launch)
-        if launch is outer and launch.kind == CONTAINER:
+        if launch is outer and launch.kind in (PYTHON, SHELL, CONTAINER):
             return 1, None
         nodes = launch.option("nnodes")
         least = (nodes or "").partition(":")[0]  # of MIN:MAX

@@ -159,6 +159,11 @@ class Launch:
         return (match[1], match[2]) if match else None
 
     @property
+    def is_job(self) -> bool:
+        """Whether it may start several ranks: what a container starts is unknown."""
+        return self.kind not in (PYTHON, SHELL) or self.is_inside
+
+    @property
     def address(self) -> str | None:
         """The address at which the ranks meet, as the line gives it."""
         return self.endpoint[0] if self.endpoint else self.option(*_MASTER)
@@ -193,7 +198,7 @@ def of_words(words: Sequence[str]) -> Launch:
         for at, word in enumerate(words)
     ]
     found = _launch(plain)
-    if found is None or found.kind in (PYTHON, SHELL):
+    if found is None or not found.is_job:
         raise NoLaunch(repr(" ".join(words)[:80]), "write the launcher first, behind --")
     return found
 
@@ -217,7 +222,7 @@ def of_script(text: str) -> Launch:
 def _one(shell: _Shell, text: str) -> Launch | None:
     """Return the launch line of a script; raises NoLaunch where it has several, and NotClosed."""
     every = [each for each in map(shell.take, commands(text)) if each is not None]
-    found = [each for each in every if each.kind not in (PYTHON, SHELL)]
+    found = [each for each in every if each.is_job]
     if len(found) > 1:
         lines = ", ".join(str(each.line) for each in found[:8])
         words = f"{len(found)} launch lines, in lines {lines}"

@@ -98,6 +98,21 @@ def test_a_launch(case: Case) -> None:
         assert found == wanted
 
 
+@pytest.mark.parametrize(
+    ("line", "paths"),
+    [
+        ("torchrun train.py --data_dir /data/set", ["/nowhere", "train.py", "/data/set"]),
+        ("torchrun train.py --data_dir '/data/*.json'", ["/nowhere", "train.py"]),
+        ("mpirun -np 2 nccl-tests --out_dir out/x", ["/nowhere", "out/x"]),
+        ("mpirun -np 2 bin/nccl-tests", ["/nowhere", "bin/nccl-tests"]),
+        ("docker run image torchrun /app/train.py --data_dir /data/set", ["/nowhere"]),
+    ],
+)
+def test_the_paths_that_the_nodes_are_asked_about(line: str, paths: list[str]) -> None:
+    """The folder of the job is the first; a program of PATH, and what a container has, is none."""
+    assert list(Given(of_words(shlex.split(line)), "/nowhere").paths) == paths
+
+
 @given(st.lists(PIECES, max_size=40).map("".join) | st.text(max_size=200))
 def test_any_script_is_read_or_refused(text: str) -> None:
     """And what is read makes a job, whatever it names."""
