@@ -39,8 +39,8 @@ def ask(
 ) -> dict[str, Seen]:
     """Probe the nodes of an inventory, once; every failure of a node stays with it.
 
-    `data` has values in place of the inventory's, `only` the beginnings of the names of the sections
-    to ask; without it all are.
+    `data` has values in place of the inventory's, `only` the beginnings of the names of the
+    sections to ask; without it all are.
     """
     stage = f"Reading the nodes of {inventory}"
     with at_once(), _working(stage) as status:

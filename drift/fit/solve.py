@@ -111,7 +111,7 @@ def fit(seen: Mapping[str, Seen]) -> Fit:
         _unpaired(drivers, fitting, pairs, outs)
         drivers = [each for each in drivers if any(each == pair.driver for pair in pairs)]
         fitting = [each for each in fitting if any(each == pair.wheel for pair in pairs)]
-    chosen = min(pairs, key=lambda each: _order(each, known), default=None)
+    chosen = _best(pairs, known)
     _versions(every, fitting, known, outs)
     return Fit(
         nodes,
@@ -231,17 +231,34 @@ def _versions(
         outs.add("nccl", nccl, [reason])
 
 
-def _order(pair: Set, nodes: Sequence[Node]) -> tuple[object, ...]:
-    """Return the key by which the best set is the least: what most nodes have, then the newest.
+def _best(pairs: Iterable[Set], nodes: Collection[Node]) -> Set | None:
+    """Return the set with the fewest changes, of them the fewest of drivers, which need a reboot.
 
-    Fewest changes, of them the fewest of drivers, which need a reboot; then the driver that is
-    maintained longest, the newest torch, one that plain pip takes, the newest CUDA and branch.
+    Of several such: the driver that is maintained longest, the newest torch, one that plain pip
+    takes, the newest CUDA and branch. None where there is no set.
     """
-    changes = [*_changes(pair, nodes)]
+    pairs = [*pairs]
+    drivers = {
+        driver: sum(not _has_driver(node, driver) for node in nodes)
+        for driver in {pair.driver for pair in pairs}
+    }
+    torches = {
+        wheel: sum(not _has_torch(node, wheel) for node in nodes)
+        for wheel in {pair.wheel for pair in pairs}
+    }
+    return min(
+        pairs,
+        key=lambda each: _order(each, drivers[each.driver], torches[each.wheel]),
+        default=None,
+    )
+
+
+def _order(pair: Set, drivers: int, torches: int) -> tuple[object, ...]:
+    """Return the key by which the best set is the least; how many drivers and torches change."""
     wheel = pair.wheel
     return (
-        len(changes),
-        sum(each.what == "driver" for each in changes),
+        drivers + torches,
+        drivers,
         _newest(pair.driver.until.replace("-", ".") or "0"),
         _newest(wheel.torch),
         wheel.wheel != "default",
@@ -261,7 +278,7 @@ def _changes(pair: Set, nodes: Iterable[Node]) -> Iterator[Change]:
             kind = "" if node.module == "either" else f", the {node.module} kernel module"
             wanted = f"a driver of branch {pair.driver.number}{kind}"
             yield Change(node.name, "driver", _driver(node), wanted)
-        if not any(_is_of(torch.version, torch.cuda, pair.wheel) for _, torch in node.torches):
+        if not _has_torch(node, pair.wheel):
             found = ", ".join(torch.version for _, torch in node.torches)
             where = node.torches[0][0] if node.torches else ""
             nccl = f", NCCL {pair.wheel.nccl}" if pair.wheel.nccl else ""
@@ -283,5 +300,7 @@ def _driver(node: Node) -> str:
     return (node.driver or "none") + (f", the {kind} kernel module" if is_wrong else "")
 
 
-def _is_of(version: str, cuda: str | None, wheel: Wheel) -> bool:
-    return (version.partition("+")[0], cuda) == (wheel.torch, wheel.cuda)
+def _has_torch(node: Node, wheel: Wheel) -> bool:
+    """Whether one of the node's environments has a torch."""
+    there = {(torch.version.partition("+")[0], torch.cuda) for _, torch in node.torches}
+    return (wheel.torch, wheel.cuda) in there

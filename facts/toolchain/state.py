@@ -70,7 +70,7 @@ class Cmakes(State):
 
 
 class Platform(State):
-    """What decides which wheels a node takes: `uname -m`, and glibc (2.17; None: another library)."""
+    """What decides which wheels a node takes: `uname -m`, and glibc (2.17; None: has another)."""
 
     machine: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,32}$")]
     glibc: Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?$")] | None
