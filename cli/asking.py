@@ -35,15 +35,19 @@ def ask(
     limit: Iterable[str] = (),
     deep: bool = False,
     data: Mapping[str, object] | None = None,
+    only: tuple[str, ...] = (),
 ) -> dict[str, Seen]:
     """Probe the nodes of an inventory, once; every failure of a node stays with it.
 
-    `data` has values in place of the inventory's.
+    `data` has values in place of the inventory's, `only` the beginnings of the names of the
+    sections to ask; without it all are.
     """
     stage = f"Reading the nodes of {inventory}"
     with at_once(), _working(stage) as status:
         named = partial(_name, status, stage)
-        found = gather(inventory, limit, deep, data or {}, meanwhile=_importing(), waiting=named)
+        found = gather(
+            inventory, limit, deep, data or {}, meanwhile=_importing(), waiting=named, only=only
+        )
     return {name: _seen(inventory, name, answer) for name, answer in found.items()}
 
 

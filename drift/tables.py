@@ -17,13 +17,29 @@ _NAMES = 256
 
 
 class Release(NamedTuple):
-    """A row of torch_releases.tsv; `nccl` and `sm_70` are None where unknown."""
+    """A row of torch_releases.tsv; `nccl` is None where unknown.
+
+    `architectures` are those it has kernels for, such as sm_70; `glibc` is the oldest that it runs
+    with, on a `machine` such as x86_64.
+    """
 
     torch: str
     wheel: str
     cuda: str
     nccl: str | None
-    sm_70: bool | None
+    architectures: tuple[str, ...]
+    glibc: str
+    machine: str
+
+    def is_of(self, version: str) -> bool:
+        """Whether the row is about a torch version such as 2.5.1: 2.5 is about each 2.5.x."""
+        return self.torch in (version, ".".join(version.split(".")[:2]))
+
+
+def source(name: str) -> str:
+    """Return what a table in data/ says of itself, as one line: where its rows are from."""
+    lines = (DATA / name).read_text(encoding="utf-8").split("\n")
+    return " ".join(line.removeprefix("#").strip() for line in lines if line.startswith("#"))
 
 
 def rows(name: str) -> Iterator[dict[str, str]]:
@@ -36,14 +52,15 @@ def rows(name: str) -> Iterator[dict[str, str]]:
 @cache
 def releases() -> tuple[Release, ...]:
     """Return the table, oldest release first within each wheel."""
-    known = {"yes": True, "no": False}
     return tuple(
         Release(
             torch=row["torch"],
             wheel=row["wheel"],
             cuda=row["cuda"],
             nccl=row["nccl"] if row["nccl"] != "-" else None,
-            sm_70=known.get(row["sm_70"]),
+            architectures=tuple(row["architectures"].split()),
+            glibc=row["glibc"],
+            machine=row["machine"],
         )
         for row in rows("torch_releases.tsv")
     )
@@ -52,9 +69,8 @@ def releases() -> tuple[Release, ...]:
 def release_of(torch: Torch) -> Release | None:
     """Return a torch's row: by its version and CUDA, which its version.py names."""
     version = torch.version.partition("+")[0]
-    short = ".".join(version.split(".")[:2])
     for release in releases():
-        if release.torch in (version, short) and release.cuda == torch.cuda:
+        if release.is_of(version) and release.cuda == torch.cuda:
             return release
     return None
 

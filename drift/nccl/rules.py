@@ -397,7 +397,7 @@ def _without(environment: Environment, gpu: str) -> str | None:
         has = runs_on(torch.architectures, needs)
         return None if has else f"torch {torch.version} for {' '.join(torch.architectures)}"
     release = release_of(torch)
-    if needs == (7, 0) and release is not None and release.sm_70 is False:
+    if needs == (7, 0) and release is not None and "sm_70" not in release.architectures:
         return f"torch {torch.version}, by the table of its releases"
     return None
 
@@ -405,7 +405,11 @@ def _without(environment: Environment, gpu: str) -> str | None:
 def _torch_for(needs: tuple[int, int]) -> str:
     major, minor = needs
     if needs == (7, 0):
-        fit = [each.torch for each in releases() if each.wheel == "default" and each.sm_70]
+        fit = [
+            each.torch
+            for each in releases()
+            if each.wheel == "default" and "sm_70" in each.architectures
+        ]
         return (
             f"install one torch on all nodes that has sm_70: {fit[-1]} or older, or a later one's "
             "cu126 wheel"

@@ -110,10 +110,12 @@ def gather(
     data: Mapping[str, object] | None = None,
     meanwhile: Iterable[None] = (),
     waiting: Callable[[Sequence[str]], None] = lambda names: None,
+    only: tuple[str, ...] = (),
 ) -> dict[str, Answer]:
     """Probe the nodes of an inventory file, by host name in the inventory's order.
 
-    `deep` also reads whole files, to compare their checksums; `data` has values in place of the
+    `only` has the beginnings of the names of the sections to ask; without it all are. `deep` also
+    reads whole files, to compare their checksums; `data` has values in place of the
     inventory's, as pyinfra's --data. `meanwhile` is work of this machine in short parts, done one
     by one while the nodes answer. `waiting` is called with the names of the nodes that have not
     answered, at the beginning and after each answer.
@@ -124,7 +126,7 @@ def gather(
     replies = _each(
         inventory_path,
         limits,
-        lambda host: probe(host, deep=deep),
+        lambda host: probe(host, deep=deep, only=only),
         last,
         data or {},
         meanwhile,

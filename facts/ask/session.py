@@ -61,8 +61,15 @@ class NotWhole(ProbeError):
         super().__init__(f"the probe could not run: {why} ({arrived if first else 'none arrived'})")
 
 
-def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False) -> NodeState:
+def probe(
+    host: Host,
+    connector: BaseConnector | None = None,
+    deep: bool = False,
+    only: tuple[str, ...] = (),
+) -> NodeState:
     """Ask a connected host everything, in one command; `deep` also reads whole libraries.
+
+    With `only`, beginnings of the names of sections, those alone.
 
     The probe runs as the SSH user: it has the limits and the PATH of jobs. Where the inventory
     allows it, one sudo in the probe runs the sections that need root. pyinfra's get_fact would hide
@@ -71,6 +78,7 @@ def probe(host: Host, connector: BaseConnector | None = None, deep: bool = False
     from gpu_node.facts.node import NodeProbe
 
     fact = NodeProbe()
+    fact.only = only
     request = request_of(host.data.dict(), deep)
     script = fact.script_for(request)
     asked = time.time()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Annotated
 
+from pydantic import Field
 from typing_extensions import override
 
 from gpu_node.facts.probe import owner
 from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import shell
@@ -22,6 +25,7 @@ LINK_DIR = "/usr/local/bin"
 _OF_NODE = (
     Section("toolchain.os", shell("toolchain/os"), light=True),
     Section("toolchain.kernel", "uname -r", light=True),
+    Section("toolchain.platform", shell("toolchain/platform"), light=True),
     Section(
         "toolchain.cmake",
         shell("toolchain/cmake", link_dir=LINK_DIR),
@@ -65,11 +69,19 @@ class Cmakes(State):
     releases: tuple[str, ...] = ()
 
 
+class Platform(State):
+    """What decides which wheels a node takes: `uname -m`, and glibc (2.17; None: has another)."""
+
+    machine: Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,32}$")]
+    glibc: Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?$")] | None
+
+
 class ToolchainState(State):
     """Everything about the build tools that rules use."""
 
     os: str | None
     kernel: str | None
+    platform: Platform | None = None
     cmake: Cmakes | None
     build: Build | None = None
     versions: tools.Versions | None
@@ -81,6 +93,14 @@ def parse_name(text: str) -> str:
     if not name:
         raise Unreadable("an empty answer")
     return name
+
+
+def parse_platform(text: str) -> Platform:
+    """Parse `machine NAME`, and `glibc VERSION` where that is the C library."""
+    words = dict(line.split(" ", 1) for line in lines_of(text) if " " in line)
+    if "machine" not in words:
+        raise Unreadable("no machine: uname -m printed nothing")
+    return Platform(machine=words["machine"], glibc=words.get("glibc"))
 
 
 def parse_cmake(text: str) -> Cmakes:
@@ -124,6 +144,7 @@ def parse(readings: Readings) -> ToolchainState:
     return ToolchainState(
         os=readings.take("toolchain.os", parse_name),
         kernel=readings.take("toolchain.kernel", parse_name),
+        platform=readings.take("toolchain.platform", parse_platform),
         cmake=readings.take("toolchain.cmake", parse_cmake),
         build=readings.take(build.NAME, build.parse),
         versions=readings.take(tools.NAME, tools.parse),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 
 from gpu_node.drift.tables import capability, nccl_of, release_of, releases, runs_on
-from gpu_node.facts.nccl.state import Torch
+from gpu_node.facts.nccl.state import ARCHITECTURE, Torch
 
 
 def _torch(version: str, cuda: str | None, nccl: str | None = None) -> Torch:
@@ -38,10 +40,21 @@ def test_its_own_word_goes_first() -> None:
 def test_the_table_is_whole() -> None:
     """Each row was read, and sm_70 ends where the field's GPU guide says."""
     assert len(releases()) >= 40
-    last = [each for each in releases() if each.wheel == "default" and each.sm_70][-1]
-    assert last.torch == "2.10.0"
+    defaults = [each for each in releases() if each.wheel == "default"]
+    assert [each.torch for each in defaults if "sm_70" in each.architectures][-1] == "2.10.0"
     found = release_of(_torch("2.11.0+cu130", "13.0"))
-    assert found is not None and found.sm_70 is False
+    assert found is not None and "sm_70" not in found.architectures
+
+
+def test_each_row_is_readable() -> None:
+    """Architectures, glibc and machine have their form; no build is in the table twice."""
+    rows = releases()
+    assert all(map(ARCHITECTURE.fullmatch, chain(*(each.architectures for each in rows))))
+    assert all(each.architectures for each in rows)
+    assert {each.glibc for each in rows} == {"2.17", "2.28"}
+    assert {each.machine for each in rows} == {"x86_64", "aarch64"}
+    builds = [(each.torch, each.cuda, each.machine) for each in rows]
+    assert len({*builds}) == len(builds)
 
 
 @pytest.mark.parametrize(
