@@ -34,7 +34,8 @@ _SUMMARY = "wandb:"
 _LOSS = re.compile(
     r"(?<![\w/-])(?:train(?:ing)?[_/ -])?(?:lm[_ -])?loss(?:/train)?"
     r"['\"]?(?:\s{0,3}[=:|]|\sis)?\s{0,3}"
-    r"(?:tensor\()?(?P<value>[-+]?(?:nan|inf(?:inity)?|\d[\d.]{0,30}))(?![A-Za-z])",
+    r"(?:tensor\()?(?P<value>[-+]?(?:nan|inf(?:inity)?|\d[\d.]{0,30}(?:e[-+]?\d{1,4})?))"
+    r"(?!\w)",
     re.IGNORECASE,
 )
 # The cause of a job whose last loss is no number.
@@ -42,11 +43,12 @@ _DIVERGES = "loss-diverges"
 
 
 class Ending:
-    """What the last lines of a log show, of each process; `settled`: the first line of the end."""
+    """What the last lines of a log show of each process."""
 
     def __init__(self, log: Log, index: int, size: Size) -> None:
         self._log, self._index = log, index
-        self.settled = 0
+        # A line before this one is followed by RECOVERED lines.
+        self._settled = 0
         self._progress: dict[str, int] = {}
         self._bars: dict[tuple[str, str], list[tuple[int, str]]] = {}
         self._losses: dict[str, Evidence | None] = {}
@@ -58,15 +60,15 @@ class Ending:
             if not part.startswith(_SUMMARY):
                 kept = [*kept[1 - RECOVERED :], number]
         if len(kept) == RECOVERED:
-            self.settled = kept[0]
+            self._settled = kept[0]
         elif len(raw) < size.lines:
-            self.settled = size.lines - len(raw)
+            self._settled = size.lines - len(raw)
 
     def goes_on(self, stream: str, number: int) -> bool:
         """Whether a process makes progress after a line, or much is printed after it."""
         bars = (places for (of, _), places in self._bars.items() if of == stream)
         return (
-            number < self.settled
+            number < self._settled
             or self._progress.get(stream, 0) > number
             or any(places[0][0] > number for places in bars if len(places) > 1)
         )
@@ -86,6 +88,8 @@ class Ending:
         self._progress.setdefault(stream, 0)
         bars = _BAR.findall(text)
         for done, whole in bars:
+            if (stream, whole) not in self._bars and len(self._bars) >= _MOST_STREAMS:
+                continue
             places = self._bars.setdefault((stream, whole), [])
             if not places or places[-1][1] != done:
                 places.append((number, done))
