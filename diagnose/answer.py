@@ -8,6 +8,7 @@ from typing import Literal
 
 from gpu_node.diagnose.cause import Cause, Confidence, causes
 from gpu_node.diagnose.compared import COMPARISONS, EXPORTS, Compared
+from gpu_node.diagnose.ending import Ending
 from gpu_node.diagnose.flight import Flight, read_flight
 from gpu_node.diagnose.match import RANKED, TRACEBACK, Evidence, Match, Matcher
 from gpu_node.diagnose.scan import Scanner, Size
@@ -15,8 +16,6 @@ from gpu_node.diagnose.sources import Log
 
 # The cause of a program that ends with an exception that no other cause has.
 EXCEPTION = "exception"
-# A failure from which a job recovered is followed by so many lines without another.
-RECOVERED = 15
 CANDIDATES, EVIDENCE = 3, 10
 # Exceptions that say what another process did, or that the program itself did not raise.
 _OF_OTHERS = ("ChildFailedError", "CalledProcessError", "KeyboardInterrupt", "SystemExit")
@@ -40,8 +39,8 @@ Verdict = Literal["cause", "nothing known", "went on", "healthy"]
 class Answer:
     """What the logs say: `failing` has the first line of each kind of failure.
 
-    `went_on`: each log goes on after the last of them for RECOVERED lines or more. `size.lost` is
-    what could not be read.
+    `went_on`: each process goes on after the last of its own. `size.lost` is what could not be
+    read.
     """
 
     candidates: tuple[Candidate, ...]
@@ -69,7 +68,8 @@ def diagnose(
     matcher = Matcher(known.values())
     compared = Compared()
     scanner = Scanner(matcher.texts() | {EXPORTS, *(each.has for each in COMPARISONS)})
-    size, read, lines = Size(lost=[*lost]), 0, {}
+    size, read = Size(lost=[*lost]), 0
+    endings: dict[str, Ending] = {}
     flights: list[Flight] = []
     for index, log in enumerate(logs):
         read += 1
@@ -80,32 +80,36 @@ def diagnose(
         for line in scanner.lines(log, index, one):
             matcher.take(line)
             compared.take(line)
-        lines[log.name] = one.lines
+        endings[log.name] = Ending(log, index, one)
         size.lines, size.bytes = size.lines + one.lines, size.bytes + one.bytes
         size.lost += one.lost or ([] if one.lines else [f"{log.name}: nothing is in it"])
-    for match in (each for each in compared.matches() if each.name in known):
-        matcher.causes.setdefault(match.name, match)
-    return _judged(matcher, known, lines, size, read, tuple(flights))
+    lost_losses = [match for ending in endings.values() for match in ending.lost_losses()]
+    for match in (each for each in (*compared.matches(), *lost_losses) if each.name in known):
+        matcher.add(match)
+    return _judged(matcher, known, endings, size, read, tuple(flights))
 
 
 def _judged(
     matcher: Matcher,
     known: Mapping[str, Cause],
-    lines: Mapping[str, int],
+    endings: Mapping[str, Ending],
     size: Size,
     read: int,
     flights: tuple[Flight, ...],
 ) -> Answer:
     found, unknown = matcher.causes, [*matcher.unknown()]
     failed = [*found.values(), *unknown]
-    last: dict[str, int] = {}
+    last: dict[tuple[str, str], int] = {}
     # What a launcher prints at its end belongs to the failure, also where it is none alone.
     ending = [each for each in found.values() if known[each.name].level == "consequence"]
     for match in (*ending, *(each for each in failed if each.alone)):
-        for log, number in match.last.items():
-            last[log] = max(number, last.get(log, 0))
+        for process, number in match.last.items():
+            last[process] = max(number, last.get(process, 0))
     final = {log for match in failed for log in match.final}
-    went_on = all(lines[log] - last[log] >= RECOVERED and log not in final for log in last)
+    went_on = all(
+        log not in final and endings[log].goes_on(stream, number)
+        for (log, stream), number in last.items()
+    )
     kinds = sorted((each.lines[0] for each in failed if each.alone), key=_place)
     if not kinds:
         return Answer((), (), False, flights, size, read)

@@ -14,7 +14,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 FOLDER = Path(__file__).parent / "causes"
 # What an id begins with where it stands beside the ids of rules.
 PREFIX = "cause."
-Side = Literal["machines", "code"]
+# Whose it is: neither, where a person stopped the job.
+Side = Literal["machines", "code", "neither"]
 Confidence = Literal["high", "medium", "low"]
 # cause: the root of a failure. symptom: known to follow from several causes; it is an answer where
 # none of them is seen. consequence: what other processes say once one has failed; never an answer.

@@ -67,10 +67,9 @@ class Compared:
     def matches(self) -> Iterator[Match]:
         """Yield the causes whose values differ, with a line of each value, and wrong names."""
         if lines := self._misspelt[:_MOST]:
-            yield Match(_MISSPELT, "low", False, lines, {each.log: each.number for each in lines})
+            yield Match(_MISSPELT, "low", False, lines)
         for cause, first in self._first.items():
             of_value = {value: line for value, line in first.values()}
             if len(of_value) > 1:
                 lines = sorted(of_value.values(), key=lambda line: line.order)
-                last = {line.log: line.number for line in lines}
-                yield Match(cause, "medium", False, lines, last)
+                yield Match(cause, "medium", False, lines)

@@ -20,6 +20,9 @@ _EXCEPTION = re.compile(
 # The end of a traceback, whatever the name of its class.
 _ENDING = re.compile(r"(?P<name>(?:[A-Za-z_]\w{0,99}\.){0,8}[A-Z]\w{0,99})(?::\s|$)")
 _IGNORED = "Exception ignored in"
+# torch raises the exception of a worker once more: torch/_utils.py.
+_CAUGHT = re.compile(r"[\w.]{1,100}: Caught \w{1,100} in .{1,200}\.$")
+_ORIGINAL = "Original " + TRACEBACK
 _FRAME = re.compile(r'\s*File "(?P<path>[^"]{1,500})", line (?P<line>\d{1,7})')
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|<frozen |/opt/conda/lib/")
 # How long a traceback may be, in lines.
@@ -31,7 +34,10 @@ RANKED: tuple[Confidence, ...] = ("high", "medium", "low")
 
 @dataclass(frozen=True)
 class Evidence:
-    """A line that shows something: where it is, who printed it, when."""
+    """A line that shows something: where it is, who printed it, when.
+
+    `stream` is the process of its log, as its prefixes name it.
+    """
 
     log: str
     number: int
@@ -40,21 +46,22 @@ class Evidence:
     node: str | None
     when: str
     order: tuple[int, int]
+    stream: str = ""
 
 
 @dataclass
 class Match:
     """A cause, or an exception by its name, and the lines that show it, the first first.
 
-    `last`: the number of the last line of each log. `final`: the logs in which no job goes on
-    after it. `frames`: where an exception was raised, by the order of its line.
+    `last`: the number of the last line of each process of a log. `final`: the logs in which no job
+    goes on after it. `frames`: where an exception was raised, by the order of its line.
     """
 
     name: str
     confidence: Confidence
     alone: bool
     lines: list[Evidence] = field(default_factory=list)
-    last: dict[str, int] = field(default_factory=dict)
+    last: dict[tuple[str, str], int] = field(default_factory=dict)
     final: set[str] = field(default_factory=set)
     frames: dict[tuple[int, int], str] = field(default_factory=dict)
 
@@ -74,6 +81,7 @@ def evidence(line: Line) -> Evidence:
         line.origin.node,
         line.origin.when,
         line.order,
+        line.origin.stream,
     )
 
 
@@ -96,6 +104,8 @@ class Matcher:
         if line.order in self._ignored:
             return
         is_raised = bool(_EXCEPTION.match(line.text))
+        if is_raised and _CAUGHT.match(line.text) and _ORIGINAL in "".join(line.after(1)):
+            return
         for cause, pattern in self._patterns:
             if pattern.has in line.text and matches(pattern, line):
                 self._known.add(line.order)
@@ -123,6 +133,15 @@ class Matcher:
             before = _add(self.exceptions, name, "medium", True, raised)
         before.frames.setdefault(raised.order, frame)
 
+    def add(self, match: Match) -> None:
+        """Add a cause that no pattern shows."""
+        before = self.causes.setdefault(match.name, match)
+        if before is not match:
+            before.alone = before.alone or match.alone
+            before.lines += match.lines
+            before.last |= match.last
+            before.final |= match.final
+
     def unknown(self) -> Iterator[Match]:
         """Yield the exceptions with those of their lines that no cause has."""
         for match in self.exceptions.values():
@@ -141,7 +160,8 @@ def _add(
     if RANKED.index(confidence) < RANKED.index(match.confidence):
         match.confidence = confidence
     match.alone = match.alone or alone
-    match.last[line.log] = line.number
+    stream = line.stream if len(match.last) < _MOST_EXCEPTIONS else ""
+    match.last[line.log, stream] = line.number
     ranks = {each.rank for each in match.lines}
     if len(match.lines) < _MOST or (line.rank not in ranks and len(ranks) < 10 * _MOST):
         match.lines.append(line)
@@ -164,16 +184,20 @@ def _raised(line: Line) -> tuple[Evidence, str]:
     """Return the line that a traceback ends with, and the place where it was raised.
 
     Lines of other processes, which stand between those of this one, are passed over. A traceback
-    without an end is its first line.
+    without an end is its first line; where an exception of a worker follows, that is the end.
     """
-    place = ""
+    place, caught = "", False
     for number, text in enumerate(line.after(_TRACEBACK), line.number + 1):
         text, origin = split(text)
         if origin.stream != line.origin.stream:
             continue
-        if frame := _FRAME.match(text):
+        if caught and _ORIGINAL in text:
+            place, caught = "", False
+        elif frame := _FRAME.match(text):
             if not place or not _LIBRARY.search(frame["path"]) or _LIBRARY.search(place):
                 place = f"{frame['path']}:{frame['line']}"
+        elif _CAUGHT.match(text) and not caught:
+            caught = True
         elif _EXCEPTION.match(text) or (place and _ENDING.match(text)):
             return _evidence_after(line, number, text, origin), place
     return evidence(line), place
@@ -182,4 +206,5 @@ def _raised(line: Line) -> tuple[Evidence, str]:
 def _evidence_after(line: Line, number: int, text: str, origin: Origin) -> Evidence:
     rank = line.rank if origin.rank is None else origin.rank
     node = origin.node or line.origin.node
-    return Evidence(line.log.name, number, text, rank, node, origin.when, (line.order[0], number))
+    order = (line.order[0], number)
+    return Evidence(line.log.name, number, text, rank, node, origin.when, order, origin.stream)

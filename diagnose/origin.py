@@ -30,6 +30,12 @@ _PREFIXES = tuple(
 )
 _NCCL = re.compile(r"(?P<node>[\w.-]{1,63}):\d+:\d+ \[(?P<local>-?\d+)\] (?:\w+ )?NCCL ")
 _ADVICE = re.compile(r"\b(?:WARNING|INFO|DEBUG)\b(?! NCCL)")
+# What a model writes, as scripts print it.
+_WRITTEN = re.compile(
+    r"\W{0,3}(?:sample|generat(?:ed|ion)|prompt|completion|answer|assistant|response|output)"
+    r"(?: (?:text|output))?(?: \d{1,6})?\W{0,2}:\s",
+    re.IGNORECASE,
+)
 _RANK = re.compile(r"\[[Rr]ank (\d{1,6})\]|\b[Rr]ank (\d{1,6})\b")
 _TIME = re.compile(
     r"(?P<date>\d{4}-\d\d-\d\d)[ T](?P<time>\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?"
@@ -44,7 +50,7 @@ class Origin:
     """`rank` is global, else None; `stream` is one process of a log.
 
     `when` is a text that sorts as time does, "" if the line has none. `is_advice`: a logger marks
-    the line as less than an error.
+    the line as less than an error, or a model wrote it.
     """
 
     rank: int | None = None
@@ -73,7 +79,8 @@ def split(line: str) -> tuple[str, Origin]:
     if rank is None and (match := _RANK.search(head)):
         rank = match[1] or match[2]
     number = None if rank is None else int(rank)
-    return line[at:], Origin(number, node, _when(head), stream, bool(_ADVICE.search(head)))
+    is_advice = bool(_ADVICE.search(head) or _WRITTEN.match(line, at))
+    return line[at:], Origin(number, node, _when(head), stream, is_advice)
 
 
 def _prefix(line: str, at: int) -> re.Match[str] | None:

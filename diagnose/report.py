@@ -18,7 +18,7 @@ from gpu_node.inventories.escape import visible
 from gpu_node.inventories.plurals import counted
 
 SCHEMA = 1
-_SIDES = {"machines": "your machines", "code": "your code"}
+_SIDES = {"machines": "your machines", "code": "your code", "neither": "a person"}
 _SHOWN, _LISTED = 300, 10
 
 

@@ -57,8 +57,9 @@ class Line:
 
 @dataclass
 class Size:
-    """How much of a log was read, and what was not."""
+    """How much of a log was read, what was not, and the last of it."""
 
+    tail: bytes = b""
     lines: int = 0
     bytes: int = 0
     lost: list[str] = field(default_factory=list)
@@ -100,6 +101,7 @@ class Scanner:
             cut = max(0, end - _BESIDE)
             kept, begin = data[cut:], end - cut
         size.lines += number - 1 + bool(size.bytes and kept[-1:] != b"\n")
+        size.tail = kept
 
     def _starts(self, data: bytes, begin: int, end: int) -> list[int]:
         present: list[int] = []
@@ -142,7 +144,16 @@ def _shown(data: bytes) -> str:
     return _text(re.split(rb"\r?\n|\r", data, maxsplit=1)[0])
 
 
+def shown_parts(line: bytes) -> list[str]:
+    """Return what a line shows one after the other: a progress bar prints over itself."""
+    return [_ESCAPES.sub("", _decoded(part)) for part in line.rstrip(b"\r").split(b"\r")]
+
+
+def _decoded(data: bytes) -> str:
+    return data[-_LINE:].decode("utf-8", "replace")
+
+
 def _text(line: bytes) -> str:
     """Return a line as a terminal leaves it."""
-    text = line[-_LINE:].decode("utf-8", "replace").rstrip("\r")
+    text = _decoded(line).rstrip("\r")
     return _ESCAPES.sub("", text.rpartition("\r")[2])

@@ -30,6 +30,12 @@ def test_no_alarm_on_a_healthy_log() -> None:
     assert figures.alarms() == []
 
 
+def test_a_failed_log_is_not_healthy() -> None:
+    """Whatever its other ranks print after the failure."""
+    verdicts = {each.name: each.answer.verdict for each in figures.judged("recorded")}
+    assert [name for name in verdicts if verdicts[name] in ("healthy", "went on")] == []
+
+
 @pytest.mark.parametrize("of", ["seen", "recorded"])
 def test_most_causes_are_first(of: str) -> None:
     """Of the logs that the authors of patterns could see."""

@@ -1,0 +1,30 @@
+"""What a log is: a failure, one from which the job recovered, or healthy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_node.diagnose.answer import diagnose
+from gpu_node.diagnose.sources import Log
+
+CASES: dict[str, dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parent / "verdicts.yml").read_text()
+)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_verdict(name: str) -> None:
+    """And the first cause, its side and what it says; `then` lines follow without a failure."""
+    case = CASES[name]
+    after = "".join(f"line {number}\n" for number in range(case.get("then", 0)))
+    answer = diagnose([Log("train.log", None, data=(case["log"] + after).encode())])
+    assert answer.verdict == case["verdict"]
+    if "cause" in case:
+        first = answer.candidates[0]
+        assert first.cause.name == case["cause"]
+        assert first.cause.side == case.get("side", first.cause.side)
+        assert first.says == case.get("says", first.says)
