@@ -14,7 +14,7 @@ from gpu_node.drift.engine.finding import Finding, Severity
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.drift.ranges import ranges
-from gpu_node.drift.report.model import HostReport
+from gpu_node.drift.report.model import HostReport, Status
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.areas import AREAS
 from gpu_node.inventories.escape import visible
@@ -137,6 +137,16 @@ def unread(hosts: Mapping[str, HostReport], only: Collection[str]) -> dict[str, 
         for name, host in hosts.items()
         if host.error and (len(named) < len(set(only)) or name in named or not only)
     }
+
+
+def errors(
+    hosts: Mapping[str, HostReport], only: Collection[str] = ()
+) -> dict[tuple[Status, str], list[str]]:
+    """Return the errors of nodes that were not read, one for all nodes that have the same."""
+    found: dict[tuple[Status, str], list[str]] = {}
+    for name, host in unread(hosts, only).items():
+        found.setdefault((host.status, host.error or ""), []).append(name)
+    return found
 
 
 def only_lines(

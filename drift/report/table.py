@@ -17,16 +17,16 @@ from gpu_node.drift.report.commas import at_commas, cut
 from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.formats import Page, printed
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
-from gpu_node.drift.report.model import HostReport, Report, Status
+from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.outline import closing, of_jobs, outline
 from gpu_node.drift.report.problems import (
     WANT,
     Problem,
     chosen,
+    errors,
     leads_to,
     only_lines,
     problems,
-    unread,
     without_root,
 )
 from gpu_node.drift.report.problems import first as first_of
@@ -263,10 +263,7 @@ def _unreached(
 
     Of many only the first ones: the names of the other nodes follow.
     """
-    errors: dict[tuple[Status, str], list[str]] = {}
-    for name, host in unread(hosts, only).items():
-        errors.setdefault((host.status, host.error or ""), []).append(name)
-    shown = list(errors.items())
+    shown = list(errors(hosts, only).items())
     for (status, error), names in shown[:_MOST_ERRORS]:
         yield Text()
         named = (visible(ranges(names)), "bold")
