@@ -19,6 +19,7 @@ from gpu_node.drift.report.matrix import labels_and_columns
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.outline import of_jobs, outline
 from gpu_node.drift.report.problems import OnNode, Problem, errors, problems, text
+from gpu_node.drift.report.start import start_line
 from gpu_node.drift.report.table import counts, repair_of
 from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
@@ -38,6 +39,7 @@ def parts(report: Report, page: Page) -> tuple[str]:
         version=report.tool.version,
         names=[visible(name) for name in hosts],
         head=head,
+        start="" if page.head else str(start_line(report)),
         kinds=[str(line) for line in (*of_jobs(report), *outline(hosts)) if line.plain],
         repair=visible(deploy_command(report.inventory)) if is_repaired else "",
         problems=[_problem(each, hosts) for each in listed],

@@ -11,6 +11,7 @@ from gpu_node.drift.report.formats import Page, plain, printed
 from gpu_node.drift.report.matrix import matrix
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.problems import Problem, errors, joined, leads_to, problems, text
+from gpu_node.drift.report.start import start_line
 from gpu_node.drift.report.table import counts, repair_of
 from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
@@ -24,8 +25,9 @@ def parts(report: Report, page: Page) -> Iterator[str]:
     hosts = report.hosts
     listed = problems(hosts)
     yield f"## gpu-node: {_code(report.inventory)}\n\n"
-    head = page.head or str(counts(report, listed))
-    yield f"{_block(head) if page.head else _code(head)}\n{report.generated}\n\n"
+    head, answer = page.head or str(counts(report, listed)), str(start_line(report))
+    yield f"{_block(head)}\n" if page.head else f"{_code(head)}\n\n{_code(answer)}\n\n"
+    yield f"{report.generated}\n\n"
     for each in listed:
         yield from _problem(each, hosts)
     for (status, error), names in errors(hosts).items():

@@ -112,15 +112,13 @@ def text(problem: Problem, nodes: Collection[str]) -> str:
             f"{fact}{_where(on, problem.nodes, nodes, ' ({})')}" for fact, on in facts.items()
         )
         return f"{count} readable by root only: {', '.join(listed)}"
-    return "; ".join(_parts(problem, nodes))
+    return "; ".join(parts(problem, nodes))
 
 
-def first(problem: Problem, nodes: Collection[str]) -> str:
-    """Return the first part of `text`: one finding with what was found and what is wanted."""
-    return text(problem, nodes) if problem.id == NEEDS_ROOT else _parts(problem, nodes)[0]
-
-
-def _parts(problem: Problem, nodes: Collection[str]) -> list[str]:
+def parts(problem: Problem, nodes: Collection[str]) -> list[str]:
+    """Return the parts of `text`, each a finding with what was found and what is wanted."""
+    if problem.id == NEEDS_ROOT:
+        return [text(problem, nodes)]
     by_rule: dict[str, list[str]] = {}
     for (rule, words), on in _distinct(problem.own or problem.explained).items():
         where = _where(on, problem.nodes, nodes, " ({})")

@@ -11,6 +11,7 @@ from gpu_node.drift.report.formats import Page
 from gpu_node.drift.report.model import Report, Status
 from gpu_node.drift.report.problems import problems
 from gpu_node.drift.report.signs import SEVERITY_STYLES
+from gpu_node.drift.report.start import start
 from gpu_node.inventories.escape import visible
 
 # Of a label: a path may be longer.
@@ -32,6 +33,7 @@ def parts(report: Report, page: Page) -> Iterator[str]:
         for each in host.findings
     )
     written = datetime.fromisoformat(report.generated).timestamp()
+    can_start = {*start(report).nodes}
     metrics: dict[str, tuple[str, Iterable[Sample]]] = {
         "report_timestamp_seconds": ("When the report was made, in Unix time.", [({}, written)]),
         "report_exit_status": (
@@ -49,6 +51,10 @@ def parts(report: Report, page: Page) -> Iterator[str]:
         "node_read": (
             "Whether the facts of a node could be read.",
             [({"node": name}, host.error is None) for name, host in report.hosts.items()],
+        ),
+        "node_job_can_start": (
+            "Whether a job can start on a node; 0 where that is unknown.",
+            [({"node": name}, name in can_start) for name in report.hosts],
         ),
         "node_findings": (
             "Findings of a rule on a node; a rule without a finding has no sample.",
