@@ -98,7 +98,7 @@ def _is_unknown(finding: Finding) -> bool:
 
 def _lacks(host: HostReport) -> list[str]:
     """Return what no finding reports: that a node was not read, or has no GPU or no PyTorch."""
+    if host.error is not None:
+        return [host.status]
     node = node_of(host)
-    if host.error is not None or node is None:
-        return [host.status if host.error is not None else "no facts"]
-    return [each for each in kind(node) if each in (NO_GPU, NO_TORCH)]
+    return [each for each in kind(node) if each in (NO_GPU, NO_TORCH)] if node else []

@@ -56,7 +56,8 @@ def parts(report: Report, page: Page) -> tuple[str]:
         facts = (page.facts or not page.only) and not page.head
         whole_report = full.render(report, width, page.only, facts)
         head = [Text(page.head, style="bold"), Text()] if page.head else []
-        last = [] if page.head or not report.hosts else [start_line(report)]
+        is_whole = report.hosts and not page.head and not page.only
+        last = [start_line(report)] if is_whole else []
         return (printed(Group(*head, whole_report, *last), page.console),)
     shown = render(report, width, page.facts, page.only, head=page.head)
     return (printed(shown, page.console),)
@@ -92,7 +93,7 @@ def render(
     parts += _unreached(report.hosts, only, width)
     if next_step:
         parts += [*full.why_one(report), *_next(report, shown, of_run)]
-    if next_step and not head and report.hosts:
+    if next_step and not head and not only and report.hosts:
         parts.append(Text("\n").join(_cut(start_line(report), width, _FIRST_LINES)))
     return Group(*parts)
 

@@ -11,6 +11,7 @@ from unicodedata import category
 import pytest
 from rich.console import Console
 
+from docs.picture import RECORDED
 from gpu_node.drift.engine.finding import Finding, Root
 from gpu_node.drift.report import table
 from gpu_node.drift.report.model import HostReport, Report
@@ -384,3 +385,15 @@ def test_why_the_report_ends_with_1() -> None:
     assert "exit status 1: not known on all nodes, so not compared: nccl.torch" in text
     assert "exit status 1: not known on all nodes" in drawn(nodes, 200)
     assert "exit status 1" not in _of(report({"a": states.seen(FRESH)}), 100)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_the_report_of_the_demo_names_its_values(width: int) -> None:
+    """No finding ends in the middle: those without room are counted, and --full shows them."""
+    text = _of(Report.model_validate_json(RECORDED.read_text("utf-8")), width)
+    words = " ".join(text.split())
+    assert "want ..." not in words and len(text.splitlines()) <= 45
+    for each in ("2.14.3", "2.18.1", "2.14.3-1+cuda11.7", "2.18.1-1+cuda12.1", "=bond0", "16384"):
+        assert each in words
+    assert re.search(r"\d more \(--full\)", words)
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= width
