@@ -7,21 +7,27 @@ import click
 from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import Choice
-from gpu_node.drift.report.formats import FORMATS
+from gpu_node.drift.report.formats import FORMATS, format_of
 from gpu_node.facts.ask.via import SLURM, VIAS
-from gpu_node.inventories.errors import worded
+from gpu_node.inventories.errors import shown, worded
 
 
 @click.command(short_help="Read every node of INVENTORY and report what differs.")
 @click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
 @words.limit
-@click.option("--format", "form", type=Choice(FORMATS), default=FORMATS[0], show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=Choice(FORMATS),
+    help=f"Default: what the suffix of FILE means, else {FORMATS[0]}.",
+)
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
     shell_complete=completion.files,
-    help="Write the report to FILE, not stdout.",
+    help="Write the report to FILE, not stdout. Its suffix chooses the format: .html .md .xml "
+    "(JUnit) .prom (Prometheus) .json .txt.",
 )
 @click.option(
     "--deep",
@@ -64,7 +70,7 @@ from gpu_node.inventories.errors import worded
 def drift(
     inventory: str,
     limit: tuple[str, ...],
-    form: str,
+    form: str | None,
     output: str | None,
     deep: bool,
     only: tuple[str, ...],
@@ -98,9 +104,11 @@ def drift(
         from gpu_node.facts.probe.request import MESH
     only = tuple(word for each in only for word in each.split(","))
     given = {"--only": bool(only), "--facts": facts, "--full": full}
+    chosen_by = f"--format {form}" if form else f"-o {shown(output or '')}"
+    form = form or format_of(output)
     if form != FORMATS[0] and any(given.values()):
         names = ", ".join(name for name, is_given in given.items() if is_given)
-        found = f"{names} with --format {form}"
+        found = f"{names} with {chosen_by}"
         raise click.UsageError(worded(found, "for the table alone", "one of them"))
     contacting = {"--deep": deep, f"--via {via}": via != VIAS[0], "--mesh": bool(mesh)}
     for name in (name for name, is_given in contacting.items() if is_given and answers is not None):

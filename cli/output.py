@@ -34,15 +34,16 @@ def unknown_word(word: str, known: Iterable[str]) -> click.UsageError:
     return click.UsageError(f"--only: {worded(shown(word), why, allowed, 'gpu-node rules')}")
 
 
-def save(parts: Iterable[str], output: str) -> None:
+def save(parts: Iterable[str], output: str, for_all: bool = False) -> None:
     """Write a report; a plain file is replaced as a whole, so that no reader sees half of one.
 
-    A new file is for its owner alone: a report has what root reads on the nodes.
+    A new file is for its owner alone, as a report has what root reads on the nodes; or `for_all`.
     """
     try:
         target = _target(output)
         if target.is_file() or not target.exists():
-            replace(target, (part.encode() for part in parts))
+            mode = 0o644 if for_all else 0o600
+            replace(target, (part.encode() for part in parts), mode)
         else:  # a pipe or a device is written into; a folder is an error
             with target.open("w", encoding="utf-8") as opened:
                 opened.writelines(parts)

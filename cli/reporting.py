@@ -53,7 +53,7 @@ def write(
     page = formats.Page(console, full, facts, only, head)
     parts = formats.parts(form, report, page)
     if output is not None:
-        save(parts, output)
+        save(parts, output, for_all=form in formats.FOR_ALL)
         return
     for part in parts:
         # Left to choose its stream, click writes UTF-8 where the encoding is ASCII.

@@ -15,7 +15,7 @@ from tests.test_words import WORDS
         ("drift", "run modprobe nvidia"),
         ("inventories", "; separate columns by a comma, not {word}"),
         ("deploy", "Disable nouveau"),
-        ("cli", "Write the report to FILE, not stdout."),
+        ("cli", "Show the facts of all nodes as well."),
     ],
 )
 def test_a_text_is_listed(room: str, text: str) -> None:

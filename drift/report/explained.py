@@ -14,6 +14,12 @@ from gpu_node.drift.report.problems import NEEDS_ROOT
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.areas import AREAS
 
+# Which jobs an error of a rule stops.
+_STOPS = {
+    "every": "every job on the node",
+    "several": "jobs on several nodes",
+    "logins": "jobs whose launcher logs in to the nodes",
+}
 _WHERE = {"here": "", "same": " (same subject)", "peer": " (on the node that the finding is about)"}
 _MANUAL = "manual: the deploy changes nothing"
 # Of each area that the probe reads, and what the table sums up of all areas.
@@ -82,6 +88,8 @@ def _lines(rule: Rule) -> Iterator[tuple[str, str]]:
     yield "manual", rule.manual
     if rule.alone:
         yield "without root", rule.alone
+    if rule.stops in _STOPS:
+        yield "stops", _STOPS[rule.stops]
     if rule.because_of:
         yield "because of", causes(rule)
     if effects := list(_effects(rule)):

@@ -16,7 +16,18 @@ if TYPE_CHECKING:  # the names alone must be quick to have: --help lists them
     from gpu_node.drift.report.model import Report
 
 # What `--format` offers; the first is the default.
-FORMATS = ("table", "json")
+FORMATS = ("table", "json", "markdown", "junit", "prometheus", "html")
+# What the suffix of a file chooses where no format is given.
+SUFFIXES = {
+    ".txt": "table",
+    ".json": "json",
+    ".md": "markdown",
+    ".xml": "junit",
+    ".prom": "prometheus",
+    ".html": "html",
+}
+# Those without a value of a node: a program of another user reads them.
+FOR_ALL = ("prometheus",)
 _DUMB_LINES = 25
 
 
@@ -34,6 +45,12 @@ class Page:
     facts: bool = False
     only: tuple[str, ...] = ()
     head: str = ""
+
+
+def format_of(output: str | None) -> str:
+    """Return the format that the suffix of a file chooses; the first for stdout and any other."""
+    suffix = os.path.splitext(output or "")[1]
+    return SUFFIXES.get(suffix.lower(), FORMATS[0])
 
 
 def plain(file: IO[str] | None = None, stderr: bool = False, width: int | None = None) -> Console:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -40,7 +40,8 @@ def render(
             name: host.model_copy(update={"findings": kept.get(name, [])})
             for name, host in hosts.items()
         }
-    parts += [_entry(finding, values) for finding, values in _grouped(hosts).items()]
+    findings = {name: host.findings for name, host in hosts.items()}
+    parts += [_entry(finding, values) for finding, values in grouped(findings).items()]
     parts += [_unreached(name, host) for name, host in hosts.items() if host.error]
     parts.append(_summary(report))
     if only:
@@ -48,14 +49,14 @@ def render(
     return Group(*parts, *why_one(report), *_next_step(report))
 
 
-def _grouped(hosts: Mapping[str, HostReport]) -> dict[Finding, dict[str, list[str]]]:
+def grouped(by_node: Mapping[str, Iterable[Finding]]) -> dict[Finding, dict[str, list[str]]]:
     """Return each distinct finding, errors first, with what was found and on which nodes.
 
     What nodes differ in is one finding of all of them: each has another value.
     """
     grouped: dict[Finding, dict[str, list[str]]] = {}
-    for name, host in hosts.items():
-        for finding in host.findings:
+    for name, findings in by_node.items():
+        for finding in findings:
             rule = RULES.get(finding.rule)
             is_compared = rule is not None and rule.compares and not finding.fixable
             without: dict[str, object] = {"root": None, "root_nodes": ()}
@@ -77,12 +78,17 @@ def _entry(finding: Finding, values: Mapping[str, list[str]]) -> RenderableType:
         (f"{finding.rule}  ", "bold"),
         visible(", ".join(nodes)),
     )
-    return entry(head, _lines(finding, values))
+    return entry(head, lines(finding, values))
 
 
-def _lines(finding: Finding, values: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
+def lines(
+    finding: Finding,
+    values: Mapping[str, list[str]],
+    listed: Callable[[Iterable[str]], str] = ", ".join,
+) -> Iterator[tuple[str, str]]:
+    """Yield what was found, wanted, the cause and the fix; `listed` returns names as text."""
     having = [
-        f"{value} on {', '.join(names)}" if len(values) > 1 else value
+        f"{value} on {listed(names)}" if len(values) > 1 else value
         for value, names in values.items()
     ]
     about = f"{finding.subject}: " if finding.subject else ""

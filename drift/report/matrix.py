@@ -39,7 +39,7 @@ _LONG = 32
 
 
 @dataclass(frozen=True)
-class _Column:
+class Column:
     """A node's name and its cells, one for each of the labels."""
 
     name: Text
@@ -55,17 +55,22 @@ def matrix(hosts: Mapping[str, HostReport], width: int, alike: bool = False) -> 
 
     With `alike`, nodes with the same values share a column, and the largest group is the first.
     """
-    nodes = {name: node_of(host) for name, host in hosts.items()}
-    facts = [fact for fact in FACTS if _is_shown(fact, nodes.values())]
-    facts += _package_rows([node for node in nodes.values() if node is not None])
-    labels = ["status", *(visible(fact.name, _LABEL) for fact in facts)]
-    columns = [_column(name, host, nodes[name], facts) for name, host in hosts.items()]
+    labels, columns = labels_and_columns(hosts)
     if alike:
         columns = _shared(columns)
     room = width - max(map(cell_len, labels))
     if room < _GAP + _ROOM:
         return _apart(_list(labels, column) for column in columns)
     return _apart(_block(labels, block) for block in _blocks(columns, room))
+
+
+def labels_and_columns(hosts: Mapping[str, HostReport]) -> tuple[list[str], list[Column]]:
+    """Return what the facts are called, and a column for each node."""
+    nodes = {name: node_of(host) for name, host in hosts.items()}
+    facts = [fact for fact in FACTS if _is_shown(fact, nodes.values())]
+    facts += _package_rows([node for node in nodes.values() if node is not None])
+    labels = ["status", *(visible(fact.name, _LABEL) for fact in facts)]
+    return labels, [_column(name, host, nodes[name], facts) for name, host in hosts.items()]
 
 
 def _package_rows(nodes: list[NodeState]) -> list[Fact]:
@@ -95,12 +100,12 @@ def _apart(parts: Iterator[RenderableType]) -> RenderableType:
     return Group(*lines[:-1])
 
 
-def _blocks(columns: list[_Column], room: int) -> Iterator[list[_Column]]:
+def _blocks(columns: list[Column], room: int) -> Iterator[list[Column]]:
     """Yield the columns that stand side by side in `room`."""
     if len(columns) <= _FEW and sum(column.takes(_ROOM) for column in columns) <= room:
         yield columns
         return
-    block: list[_Column] = []
+    block: list[Column] = []
     for column in columns:
         if block and sum(each.takes(_LONG) for each in (*block, column)) > room:
             yield block
@@ -109,20 +114,20 @@ def _blocks(columns: list[_Column], room: int) -> Iterator[list[_Column]]:
     yield block
 
 
-def _shared(columns: Iterable[_Column]) -> list[_Column]:
+def _shared(columns: Iterable[Column]) -> list[Column]:
     """Return a column for each group of nodes that have the same values."""
-    groups: dict[tuple[tuple[str, object], ...], list[_Column]] = {}
+    groups: dict[tuple[tuple[str, object], ...], list[Column]] = {}
     for column in columns:
         groups.setdefault(tuple((cell.plain, cell.style) for cell in column.cells), []).append(
             column
         )
     return [
-        _Column(Text(ranges(each.name.plain for each in group), style="bold"), group[0].cells)
+        Column(Text(ranges(each.name.plain for each in group), style="bold"), group[0].cells)
         for group in sorted(groups.values(), key=len, reverse=True)
     ]
 
 
-def _block(labels: list[str], columns: list[_Column]) -> Table:
+def _block(labels: list[str], columns: list[Column]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
     table.add_column("", no_wrap=True)
     for column in columns:
@@ -132,7 +137,7 @@ def _block(labels: list[str], columns: list[_Column]) -> Table:
     return table
 
 
-def _list(labels: list[str], column: _Column) -> RenderableType:
+def _list(labels: list[str], column: Column) -> RenderableType:
     """Return one node for a console that has no room beside the labels."""
     lines: list[RenderableType] = [column.name]
     for label, cell in zip(labels, column.cells, strict=True):
@@ -140,10 +145,10 @@ def _list(labels: list[str], column: _Column) -> RenderableType:
     return Group(*lines)
 
 
-def _column(name: str, host: HostReport, node: NodeState | None, facts: list[Fact]) -> _Column:
+def _column(name: str, host: HostReport, node: NodeState | None, facts: list[Fact]) -> Column:
     status = Text(host.status, style=STATUS_STYLES[host.status])
     cells = (_cell(fact, node, host) for fact in facts)
-    return _Column(Text(visible(name), style="bold"), (status, *cells))
+    return Column(Text(visible(name), style="bold"), (status, *cells))
 
 
 def _cell(fact: Fact, node: NodeState | None, host: HostReport) -> Text:

@@ -9,7 +9,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, PlainSerializer
 
 from gpu_node.drift.engine.check import judge
 from gpu_node.drift.engine.differences import Difference, differences
@@ -74,6 +74,8 @@ class HostReport(_Part):
     slurm_job: int | None = None
     # Whether its facts were read as a user who is not root and has no sudo; not part of the JSON.
     without_root: bool = Field(default=False, exclude=True)
+    # What it was judged by; None: it was not, or its findings are a part. Not part of the JSON.
+    seen: InstanceOf[Seen] | None = Field(default=None, exclude=True, repr=False)
 
 
 class Summary(_Part):
@@ -203,6 +205,7 @@ def _host(node: Seen, findings: list[Finding]) -> HostReport:
         findings=findings,
         slurm_job=node.slurm_job,
         without_root=node.without_root,
+        seen=node,
     )
 
 
@@ -217,7 +220,7 @@ def _of_job(finding: Finding) -> Finding:
 def _less(host: HostReport, keep: Callable[[Finding], bool]) -> HostReport:
     kept = [finding for finding in host.findings if keep(finding)]
     status = host.status if host.error is not None else _status(kept)
-    return host.model_copy(update={"findings": kept, "status": status})
+    return host.model_copy(update={"findings": kept, "status": status, "seen": None})
 
 
 def _status(findings: list[Finding]) -> Status:

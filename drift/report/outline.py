@@ -19,7 +19,7 @@ from gpu_node.inventories.plurals import counted
 # More kinds of node than these are named, not described.
 _MOST_KINDS = 4
 _LONGEST = 120
-_NO_GPU = "no GPU"
+NO_GPU, NO_TORCH = "no GPU", "no PyTorch found"
 _FACTS = {each.name: each for each in FACTS}
 
 
@@ -44,7 +44,8 @@ def outline(
     kinds: dict[str, list[str]] = {}
     for name, host in hosts.items():
         if (node := node_of(host)) is not None:
-            kinds.setdefault(_kind(node, (elsewhere or {}).get(name, "")), []).append(name)
+            words = ", ".join(kind(node, (elsewhere or {}).get(name, "")))
+            kinds.setdefault(words, []).append(name)
     described = sorted(kinds.items(), key=lambda each: -len(each[1]))
     for words, names in described[:_MOST_KINDS]:
         yield Text(f"{visible(ranges(names, hosts))}: {visible(words)}")
@@ -58,15 +59,16 @@ def closing(report: Report, counts: str) -> Text:
     if report.exit_code() != 0:
         return Text(counts, style="bold")
     nodes = {name: node_of(host) for name, host in hosts.items()}
-    without = [name for name, node in nodes.items() if node and _NO_GPU in _hardware(node)]
+    without = [name for name, node in nodes.items() if node and NO_GPU in _hardware(node)]
     if not without:
         return Text(counts, style="bold green")
     where = "" if len(without) == len(hosts) else f" on {visible(ranges(without, hosts))}"
     return Text(f"{counts} in what was judged; no GPU was found{where}", style="bold")
 
 
-def _kind(node: NodeState, elsewhere: str) -> str:
-    return ", ".join([*_hardware(node), *_software(node, elsewhere)])
+def kind(node: NodeState, elsewhere: str = "") -> list[str]:
+    """Return what a node has, in words: GPUs, driver, PyTorch and NCCL."""
+    return [*_hardware(node), *_software(node, elsewhere)]
 
 
 def _hardware(node: NodeState) -> Iterator[str]:
@@ -79,7 +81,7 @@ def _hardware(node: NodeState) -> Iterator[str]:
     elif devices:
         yield f"{counted(devices, 'GPU')} of which none answers"
     else:
-        yield _NO_GPU
+        yield NO_GPU
     if driver is None:
         yield "driver unreadable"
     elif driver not in NO_DRIVER:
@@ -98,11 +100,11 @@ def _software(node: NodeState, elsewhere: str) -> Iterator[str]:
             return
     torch, nccl = _value("nccl.torch", node), _value("nccl.loaded", node)
     if not _FACTS["nccl.torch"].is_asked(node):
-        yield f"PyTorch in {elsewhere} (not read)" if elsewhere else "no PyTorch found"
+        yield f"PyTorch in {elsewhere} (not read)" if elsewhere else NO_TORCH
     elif torch is None:
         yield "PyTorch unreadable"
     elif torch == "none":
-        yield "no PyTorch found"
+        yield NO_TORCH
     else:
         yield f"PyTorch {torch}"
         yield "NCCL unreadable" if nccl is None else f"NCCL {nccl}" if nccl != "none" else "no NCCL"

@@ -14,7 +14,7 @@ from gpu_node.drift.engine.finding import Finding, Severity
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.drift.ranges import ranges
-from gpu_node.drift.report.model import HostReport
+from gpu_node.drift.report.model import HostReport, Status
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.areas import AREAS
 from gpu_node.inventories.escape import visible
@@ -112,15 +112,13 @@ def text(problem: Problem, nodes: Collection[str]) -> str:
             f"{fact}{_where(on, problem.nodes, nodes, ' ({})')}" for fact, on in facts.items()
         )
         return f"{count} readable by root only: {', '.join(listed)}"
-    return "; ".join(_parts(problem, nodes))
+    return "; ".join(parts(problem, nodes))
 
 
-def first(problem: Problem, nodes: Collection[str]) -> str:
-    """Return the first part of `text`: one finding with what was found and what is wanted."""
-    return text(problem, nodes) if problem.id == NEEDS_ROOT else _parts(problem, nodes)[0]
-
-
-def _parts(problem: Problem, nodes: Collection[str]) -> list[str]:
+def parts(problem: Problem, nodes: Collection[str]) -> list[str]:
+    """Return the parts of `text`, each a finding with what was found and what is wanted."""
+    if problem.id == NEEDS_ROOT:
+        return [text(problem, nodes)]
     by_rule: dict[str, list[str]] = {}
     for (rule, words), on in _distinct(problem.own or problem.explained).items():
         where = _where(on, problem.nodes, nodes, " ({})")
@@ -137,6 +135,16 @@ def unread(hosts: Mapping[str, HostReport], only: Collection[str]) -> dict[str, 
         for name, host in hosts.items()
         if host.error and (len(named) < len(set(only)) or name in named or not only)
     }
+
+
+def errors(
+    hosts: Mapping[str, HostReport], only: Collection[str] = ()
+) -> dict[tuple[Status, str], list[str]]:
+    """Return the errors of nodes that were not read, one for all nodes that have the same."""
+    found: dict[tuple[Status, str], list[str]] = {}
+    for name, host in unread(hosts, only).items():
+        found.setdefault((host.status, host.error or ""), []).append(name)
+    return found
 
 
 def only_lines(

@@ -17,33 +17,33 @@ from gpu_node.drift.report.commas import at_commas, cut
 from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.formats import Page, printed
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
-from gpu_node.drift.report.model import HostReport, Report, Status
+from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.outline import closing, of_jobs, outline
 from gpu_node.drift.report.problems import (
     WANT,
     Problem,
     chosen,
+    errors,
     leads_to,
     only_lines,
     problems,
-    unread,
     without_root,
 )
-from gpu_node.drift.report.problems import first as first_of
-from gpu_node.drift.report.problems import text as what
+from gpu_node.drift.report.problems import parts as parts_of
 from gpu_node.drift.report.signs import SEVERITY_STYLES, of_severity
+from gpu_node.drift.report.start import start_line
 from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
 from gpu_node.inventories.plurals import counted
 
 # Lines of one problem: what is wrong, what follows from it, and what helps without root. A first
-# finding that needs another line has it: what is wanted is its end. So has all in a narrow column.
+# finding that needs another line has it, and all has it in a narrow console.
 _LINES, _AFTER, _ALONE = 2, 1, 6
 _FIRST_LINES, _NARROW = 3, 60
 _CUT, _CUT_NAMES = " ... (--full)", " ..."
 _GAP = 2
-# With less room beside the other columns, what is wrong stands below them.
-_ROOM = 24
+# With less room beside the other columns what is wrong is below them; with still less it is a list.
+_BESIDE, _ROOM = 60, 24
 _HEADS = ("", "nodes", "problem", "repair", "findings")
 # Errors of nodes that are shown; the others are named.
 _MOST_ERRORS = 3
@@ -56,7 +56,9 @@ def parts(report: Report, page: Page) -> tuple[str]:
         facts = (page.facts or not page.only) and not page.head
         whole_report = full.render(report, width, page.only, facts)
         head = [Text(page.head, style="bold"), Text()] if page.head else []
-        return (printed(Group(*head, whole_report), page.console),)
+        is_whole = report.hosts and not page.head and not page.only
+        last = [start_line(report)] if is_whole else []
+        return (printed(Group(*head, whole_report, *last), page.console),)
     shown = render(report, width, page.facts, page.only, head=page.head)
     return (printed(shown, page.console),)
 
@@ -91,6 +93,8 @@ def render(
     parts += _unreached(report.hosts, only, width)
     if next_step:
         parts += [*full.why_one(report), *_next(report, shown, of_run)]
+    if next_step and not head and not only and report.hosts:
+        parts.append(Text("\n").join(_cut(start_line(report), width, _FIRST_LINES)))
     return Group(*parts)
 
 
@@ -134,19 +138,37 @@ def _problems(
         return Group(
             *(_below(each, name, nodes, width) for each, name in zip(listed, names, strict=True))
         )
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
-    table.add_column(_HEADS[0], no_wrap=True)
-    table.add_column(_HEADS[1], width=widest, overflow="fold")
-    table.add_column(_HEADS[2], width=room, overflow="fold")
-    table.add_column(_HEADS[3], no_wrap=True)
-    table.add_column(_HEADS[4], no_wrap=True, justify="right")
+    rows: list[RenderableType] = []
     for each, name in zip(listed, names, strict=True):
-        head = Text.assemble((each.id, "bold"), "  ", visible(what(each, list(nodes))))
-        first = Text(f"{each.id}  {visible(first_of(each, list(nodes)))}")
-        lines = Text("\n").join([*_folded(head, first, room), *_below_it(each, nodes, room)])
-        repair = repair_of(each, nodes)
-        table.add_row(_severity(each), _few(name, widest), lines, repair, str(len(each.all)))
+        head = Text(each.id, style="bold")
+        below: Sequence[Text] = ()
+        if room < _BESIDE:
+            below = _lines(each, nodes, width - _GAP, Text())
+        else:
+            head = Text("\n").join(_lines(each, nodes, room, head + Text("  ", style="none")))
+        cells = (_severity(each), _few(name, widest), head)
+        row = _row((severity, widest, room), not rows)
+        row.add_row(*cells, repair_of(each, nodes), str(len(each.all)))
+        rows += [row, *(Padding(line, (0, 0, 0, _GAP)) for line in below)]
+    return Group(*rows)
+
+
+def _row(widths: Sequence[int], is_first: bool) -> Table:
+    """Return an empty row of the table of problems, with the heads of its columns where first."""
+    table = Table(
+        box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim", show_header=is_first
+    )
+    for head, width in zip(_HEADS[:3], widths, strict=True):
+        table.add_column(head, width=width, overflow="fold")
+    table.add_column(_HEADS[3], width=len("manual"), no_wrap=True)
+    table.add_column(_HEADS[4], width=len(_HEADS[4]), no_wrap=True, justify="right")
     return table
+
+
+def _lines(problem: Problem, nodes: Mapping[str, HostReport], room: int, head: Text) -> list[Text]:
+    """Return what is wrong as lines behind a head, and below it what follows from it."""
+    found = [visible(each) for each in parts_of(problem, list(nodes))]
+    return [*_folded(head, found, room), *_below_it(problem, nodes, room)]
 
 
 def _below(
@@ -161,10 +183,7 @@ def _below(
             Text(f"{repair_of(problem, nodes)}, {counted(len(problem.all), 'finding')}"),
         ]
     )
-    room = max(width - _GAP, 8)
-    first = Text(visible(first_of(problem, list(nodes))))
-    lines = _folded(Text(visible(what(problem, list(nodes)))), first, room)
-    lines += _below_it(problem, nodes, room)
+    lines = _lines(problem, nodes, max(width - _GAP, 8), Text())
     return Group(head, Padding(Text("\n").join(lines), (0, 0, 0, _GAP)))
 
 
@@ -204,19 +223,36 @@ def _few(words: Text, room: int) -> Text:
     return Text("\n").join(_cut(words, room, end=_CUT_NAMES))
 
 
-def _folded(words: Text, first: Text, room: int) -> list[Text]:
-    """Return what is wrong as lines; the first finding is shown to its end.
+def _folded(head: Text, parts: Sequence[str], room: int) -> list[Text]:
+    """Return findings behind a head as lines: as many as have room, whole, and how many have none.
 
-    If it has no room, it is cut before its end: that is what is wanted.
+    The first is always shown; if it has no room alone, it is cut before its end: that is what is
+    wanted.
     """
-    lines = len(_wrapped(words, room))
-    needed = len(_wrapped(first, room))
-    if needed < lines:
-        needed = len(_wrapped(first + Text(f";{_CUT}"), room))
-    if needed > _FIRST_LINES and WANT in first.plain:
-        words = _without_middle(words, first.plain, room)
+
+    def shown(count: int) -> Text:
+        more = len(parts) - count
+        end = f"; {more} more (--full)" if more else ""
+        return head + Text(f"{'; '.join(parts[:count])}{end}")
+
     most = _LINES if room > _NARROW else _FIRST_LINES
-    return _cut(words, room, min(max(needed, most), _FIRST_LINES))
+    first = _wrapped(shown(1), room)
+    if len(first) > _FIRST_LINES:
+        words = head + Text(parts[0])
+        if WANT in parts[0]:
+            words = _without_middle(words, words.plain, room)
+        elif len(parts) > 1:
+            words += Text(";")
+        return _cut(words, room, _FIRST_LINES)
+    most = max(most, len(first))
+    if len(whole_text := _wrapped(shown(len(parts)), room)) <= most:
+        return whole_text
+    lines = first
+    for count in range(2, len(parts)):
+        if len(longer := _wrapped(shown(count), room)) > most:
+            break
+        lines = longer
+    return lines
 
 
 def _without_middle(words: Text, first: str, room: int) -> Text:
@@ -263,10 +299,7 @@ def _unreached(
 
     Of many only the first ones: the names of the other nodes follow.
     """
-    errors: dict[tuple[Status, str], list[str]] = {}
-    for name, host in unread(hosts, only).items():
-        errors.setdefault((host.status, host.error or ""), []).append(name)
-    shown = list(errors.items())
+    shown = list(errors(hosts, only).items())
     for (status, error), names in shown[:_MOST_ERRORS]:
         yield Text()
         named = (visible(ranges(names)), "bold")

@@ -76,6 +76,7 @@ def test_the_same_lines_as_the_report(
         "more: gpu-node explain shm.too-small",
         "every finding: gpu-node drift 'inventories/my lab.py' --full",
         "repair: gpu-node deploy 'inventories/my lab.py' --limit a100",
+        "A job can start on 1 of 2 nodes; stopped by: shm.too-small (a100-02)",
     ]
 
 
@@ -96,7 +97,9 @@ def test_all_is_repaired(capsys: pytest.CaptureFixture[str]) -> None:
     announce(run.state)
     capsys.readouterr()
     ended(run, Run("nothing").found)
-    assert capsys.readouterr().err == "\n2 nodes, 2 ok: no problems\n"
+    assert capsys.readouterr().err == (
+        "\n2 nodes, 2 ok: no problems\nA job can start on 2 of 2 nodes\n"
+    )
 
 
 def test_a_node_that_left_the_run_is_no_proved_one(capsys: pytest.CaptureFixture[str]) -> None:

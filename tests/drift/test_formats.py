@@ -1,14 +1,52 @@
-"""The formats of a report: each has its module, and writes text that ends with a newline."""
+"""The formats of a report: each has its module, and a reader of it reads what it writes."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
+import re
+from html import unescape
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from gpu_node.drift.report.formats import FORMATS, Page, parts
+from gpu_node.cli.reporting import write
+from gpu_node.drift.report.formats import FOR_ALL, FORMATS, SUFFIXES, Page, format_of, parts
+from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.problems import problems
+from gpu_node.inventories.escape import visible
 from tests.drift import reports, states
+from tests.drift.format_readers import READERS
+from tests.drift.test_hostile_words import HOSTILE, worst
+
+# What one of the formats, or a page that shows it, would take for its own.
+MARKUP = (
+    "</code></pre></script></style><script>alert(1)</script><img src=http://a.example/x onerror=x>"
+    "<!-- ]]> --> ``` ` ~~~ **b** [a](http://a.example) ![a](http://a.example/x.png) @all #1 :tada:"
+    " www.a.example | a | b | {{ 7 * 7 }} {% raw %} &lt; &#x3c; \" ' \\ \\n \ufffe\uffff\n\n# Title"
+    "\n- **error** `a` on `b`\n</details>\ngpu_node_problems{} 9 "
+)
+WIDE = 40_000
+# Those that write characters as references: an escape of their text is no escape of what it means.
+REFERENCES = ("junit", "html")
+
+
+def written(form: str, report: Report, width: int = WIDE) -> str:
+    return "".join(parts(form, report, Page(Console(file=io.StringIO(), width=width))))
+
+
+def odd(report: Report, words: str) -> Report:
+    """Return a report in which texts, an error, a fact and names of nodes end in such words."""
+    data = worst(report, words).model_dump(mode="json", by_alias=True)
+    data["inventory"] += words
+    for host in data["hosts"].values():
+        host["error"] = host["error"] and host["error"] + words
+        if host["facts"]:
+            host["facts"]["toolchain"]["os"] = words.replace("\udcff", "")
+    data["hosts"] = {f"{name}{words}": host for name, host in data["hosts"].items()}
+    return Report.model_validate(data)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -16,17 +54,100 @@ def test_a_format_writes_text(form: str) -> None:
     """It names each node and ends with a newline."""
     fresh, hangs = states.seen(reports.FRESH), states.seen(reports.HANGS)
     report = reports.report({"a100-01": fresh, "v100-01": hangs})
-    written = "".join(parts(form, report, Page(Console(file=io.StringIO(), width=100))))
-    assert "a100-01" in written and "v100-01" in written
-    assert written.endswith("\n")
+    text = written(form, report, width=100)
+    assert "a100-01" in text and "v100-01" in text
+    assert text.endswith("\n")
 
 
 def test_a_format_on_a_terminal_is_styled() -> None:
     """The table alone; a file has plain lines."""
     report = reports.report({"a100-01": states.seen()})
     terminal = Console(file=io.StringIO(), width=100, force_terminal=True, color_system="256")
-    assert "\x1b[" in "".join(parts("table", report, Page(terminal)))
-    assert "\x1b[" not in "".join(parts("json", report, Page(terminal)))
-    assert "\x1b[" not in "".join(
-        parts("table", report, Page(Console(file=io.StringIO(), width=100)))
-    )
+    for form in FORMATS:
+        assert ("\x1b[" in "".join(parts(form, report, Page(terminal)))) is (form == "table")
+        assert "\x1b[" not in written(form, report)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("words", [HOSTILE, MARKUP], ids=["controls", "markup"])
+def test_no_word_of_a_node_is_markup(form: str, words: str) -> None:
+    """A reader finds as many problems as without it; no character steers or hides."""
+    report = reports.report(reports.KINDS)
+    plain = Report.model_validate(report.model_dump(mode="json", by_alias=True))
+    text = written(form, odd(report, words))
+    decoded = unescape(text) if form in REFERENCES else text
+    assert all(visible(line, WIDE) == line for line in decoded.split("\n"))
+    text.encode("utf-8")
+    assert READERS[form](text) == READERS[form](written(form, plain)) > 0
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "prometheus", "html"])
+def test_a_reader_finds_each_problem(form: str) -> None:
+    """Those of `problems`; in the others it finds the findings they are made of."""
+    report = reports.report(reports.THREE)
+    assert READERS[form](written(form, report)) == len(problems(report.hosts))
+
+
+@pytest.mark.parametrize("form", ["junit", "prometheus", "html"])
+def test_a_stream_of_any_encoding_takes_it(form: str) -> None:
+    """They are ASCII, so that what they say of their encoding is true of every stream."""
+    words = {"toolchain": {"os": "Größe 日本"}}
+    report = reports.report({"n": states.seen({**words, **reports.FRESH})})
+    assert written(form, report).isascii()
+
+
+def test_the_cases_of_junit_are_the_rules_that_judged_a_node() -> None:
+    """One that is off, needs a key or several nodes is none; one that found nothing has passed."""
+    wanted = {"checks": {"limits.nofile": False}}
+    alone = reports.report({"n": states.seen(reports.FRESH, **wanted)})
+    text = written("junit", alone)
+    assert 'name="answer" />' in text and 'name="driver.not-loaded" />' in text
+    assert re.search('"shm.too-small">\n +<failure type="error" message="/dev/shm: 64M">', text)
+    assert 'type="warning"' in text
+    for absent in ("limits.nofile", "shm.differs", "host.memory-for-twin", "job.batch"):
+        assert f'name="{absent}"' not in text
+    gone = written("junit", reports.report(reports.THREE))
+    assert re.search('name="answer">\n +<error type="unreachable" message="Could not', gone)
+    assert re.search('name="toolchain.unreadable">\n +<error type="error"', gone)
+
+
+def test_a_page_is_small() -> None:
+    """198 nodes alike and 2 others: what nodes share is in it once."""
+    alike = {f"gpu-{number:03}": states.seen(reports.FRESH) for number in range(198)}
+    others = {"v100-01": states.seen(reports.HANGS), "v100-02": reports.GONE}
+    text = written("html", reports.report({**alike, **others}))
+    assert len(text) < 200_000
+    assert text.count("gpu-[000-197]") > 10
+
+
+def test_a_page_allows_its_own_script_and_style_alone() -> None:
+    """By their hashes, as a browser makes them of the text between the tags."""
+    text = written("html", reports.report(reports.THREE))
+    (policy,) = re.findall('Content-Security-Policy" content="([^"]*)"', text)
+    for tag in ("style", "script"):
+        (inner,) = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none';") and "unsafe" not in policy
+    assert not re.search(r"https?:|\bsrc=|href=|url\(|@import|style=", text)
+
+
+@pytest.mark.parametrize(
+    ("output", "form"),
+    [
+        *((f"a/report{suffix}", form) for suffix, form in SUFFIXES.items()),
+        *(("REPORT.HTML", "html"), ("report", "table"), ("report.log", "table")),
+        *((".md", "table"), ("a.html/report", "table"), (None, "table")),
+    ],
+)
+def test_the_suffix_chooses(output: str | None, form: str) -> None:
+    assert format_of(output) == form
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_file_is_for_its_owner(form: str, tmp_path: Path) -> None:
+    """Metrics are for the program that collects them, too: they have no value of a node."""
+    file = tmp_path / "report"
+    write(reports.report(reports.THREE), form, str(file))
+    assert file.stat().st_mode & 0o777 == (0o644 if form in FOR_ALL else 0o600)
+    assert READERS[form](file.read_text("utf-8")) > 0

@@ -26,24 +26,24 @@ WORDS = ("subject", "found", "wanted", "cause", "fix")
 KINDS = {**reports.KINDS, "mute": replace(reports.MUTE, error=HOSTILE)}
 
 
-def hostile(value: Any) -> Any:
+def hostile(value: Any, words: str = HOSTILE) -> Any:
     """Put the hostile words behind every text."""
     if isinstance(value, str):
-        return f"{value}{HOSTILE}"
+        return f"{value}{words}"
     if isinstance(value, dict):
-        return {each: hostile(inner) for each, inner in value.items()}
-    return [hostile(each) for each in value] if isinstance(value, list) else value
+        return {each: hostile(inner, words) for each, inner in value.items()}
+    return [hostile(each, words) for each in value] if isinstance(value, list) else value
 
 
-def worst(report: Report) -> Report:
+def worst(report: Report, words: str = HOSTILE) -> Report:
     """Return a report whose findings, values and errors end in the hostile words."""
     data = report.model_dump(mode="json", by_alias=True)
     for host in data["hosts"].values():
         for finding in host["findings"]:
-            finding.update({key: hostile(finding[key]) for key in WORDS})
+            finding.update({key: hostile(finding[key], words) for key in WORDS})
     for difference in data["differences"]:
-        difference["fact"] += HOSTILE
-        difference["values"] = hostile(difference["values"])
+        difference["fact"] += words
+        difference["values"] = hostile(difference["values"], words)
     return Report.model_validate(data)
 
 

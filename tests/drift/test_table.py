@@ -11,6 +11,7 @@ from unicodedata import category
 import pytest
 from rich.console import Console
 
+from docs.picture import RECORDED
 from gpu_node.drift.engine.finding import Finding, Root
 from gpu_node.drift.report import table
 from gpu_node.drift.report.model import HostReport, Report
@@ -217,8 +218,8 @@ def test_nodes_with_one_error_are_shown_once() -> None:
     ],
 )
 def test_nodes_that_are_well_are_one_line(nodes: dict[str, Seen], line: str) -> None:
-    """Below what was found: see test_outline.py."""
-    assert concise(nodes, 80).splitlines()[1:] == [line]
+    """Between what was found and whether a job can start: see test_outline.py, test_start.py."""
+    assert concise(nodes, 80).splitlines()[1:-1] == [line]
 
 
 NO_GPU = {"driver": {"smi": {"code": None, "gpus": []}, "devices": []}}
@@ -237,13 +238,13 @@ NO_GPU = {"driver": {"smi": {"code": None, "gpus": []}, "devices": []}}
 def test_nodes_without_a_gpu_are_no_success(
     nodes: dict[str, Any], ending: str, form: Callable[[dict[str, Seen], int], str]
 ) -> None:
-    """The last line does not say more than was judged; the exit code stays."""
+    """The counts do not say more than was judged; the exit code stays."""
     off = {"driver": False, "host": False}
     seen = {
         name: Seen(states.wanted({"checks": off}), states.state(each))
         for name, each in nodes.items()
     }
-    last = form(seen, 160).splitlines()[-1]
+    last = form(seen, 160).splitlines()[-2 if form is concise else -1]
     assert last.endswith(f"ok: no problems{ending}" if form is concise else f"none{ending}")
     assert report(seen).exit_code() == 0
 
@@ -252,9 +253,9 @@ def test_nodes_without_a_gpu_are_no_success(
 def test_a_narrow_console(width: int) -> None:
     """What has no column beside the others stands below them."""
     text = concise(THREE, width)
-    *lines, command = text.splitlines()
+    lines = text.splitlines()
+    lines.remove("repair: gpu-node deploy inventories/lab.py")  # it can be copied
     assert max(map(len, lines)) <= width
-    assert command == "repair: gpu-node deploy inventories/lab.py"  # it can be copied
     whole = "".join(text.split())
     assert all(each.id in whole for each in problems(report(THREE).hosts))
 
@@ -297,8 +298,11 @@ def test_a_list_of_nodes_is_broken_at_its_commas(prefix: str, width: int) -> Non
     assert max(map(len, text.splitlines())) <= width
     table, _, gone = text.partition("\n\n")[2].partition("\n\n")
     room = table.index("problem")
-    column = "\n".join(line[:room] for line in table.splitlines())
-    found = re.findall(r"\d+", f"{column}\n{gone.partition('  Could')[0]}".replace("a100", ""))
+    rows = [line for line in table.splitlines() if not re.match(r"  \S", line)]
+    last = text[text.index("A job can start") :].partition("stopped by")[2]
+    column = "\n".join(line[:room] for line in rows)
+    listed = f"{column}\n{gone.partition('  Could')[0]}\n{last}"
+    found = re.findall(r"\d+", listed.replace("a100", ""))
     assert len(found) > 200 and {*map(len, found)} == {5}
 
 
@@ -321,7 +325,7 @@ def test_found_and_wanted_are_whole(width: int) -> None:
     more = _findings("shm.too-small", found="x" * 200, wanted="y")
     hosts = {"n": HostReport(status="drift", findings=[*made.hosts["n"].findings, *more])}
     words = " ".join(_of(made.model_copy(update={"hosts": hosts}), width).split())
-    assert f"want {WANTED}" in words and " ... (--full)" in words
+    assert f"want {WANTED}; 1 more (--full)" in words
 
 
 def test_what_is_wanted_is_not_what_is_cut() -> None:
@@ -381,3 +385,15 @@ def test_why_the_report_ends_with_1() -> None:
     assert "exit status 1: not known on all nodes, so not compared: nccl.torch" in text
     assert "exit status 1: not known on all nodes" in drawn(nodes, 200)
     assert "exit status 1" not in _of(report({"a": states.seen(FRESH)}), 100)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_the_report_of_the_demo_names_its_values(width: int) -> None:
+    """No finding ends in the middle: those without room are counted, and --full shows them."""
+    text = _of(Report.model_validate_json(RECORDED.read_text("utf-8")), width)
+    words = " ".join(text.split())
+    assert "want ..." not in words and len(text.splitlines()) <= 45
+    for each in ("2.14.3", "2.18.1", "2.14.3-1+cuda11.7", "2.18.1-1+cuda12.1", "=bond0", "16384"):
+        assert each in words
+    assert re.search(r"\d more \(--full\)", words)
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= width

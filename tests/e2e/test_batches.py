@@ -74,7 +74,7 @@ def test_batch_after_batch(path: str) -> None:
         f"== batch {number} of 3: {node}" for number, node in enumerate(NODES, 1)
     ]
     assert sizes() == dict.fromkeys(NODES, "128")
-    assert done.out.splitlines()[-1] == "3 nodes, 3 ok: no problems"
+    assert done.out.splitlines()[-2] == "3 nodes, 3 ok: no problems"
 
 
 def test_a_dry_run_and_a_second_run(path: str) -> None:

@@ -124,13 +124,14 @@ def test_the_report_fits_its_schema(story: dict[str, Any]) -> None:
 
 
 def test_the_problems_are_one_screen(story: dict[str, Any]) -> None:
-    """Every finding is counted in a line, and what to run next is the last one."""
+    """Every finding is counted in a line; what to run next, and whether a job starts, is last."""
     report = Report.model_validate(story["drift"].json)
     lines = shown(report).splitlines()
     assert len(lines) <= 40
     counts = [int(line.split()[-1]) for line in lines if re.search(r" deploy +\d+$", line)]
     assert sum(counts) == sum(report.summary.findings.values())
-    assert lines[-1].startswith("repair: gpu-node deploy ")
+    (at,) = [at for at, line in enumerate(lines) if line.startswith("repair: gpu-node deploy ")]
+    assert lines[at + 1].startswith("A job can start on 0 of 2 nodes; stopped by: ")
 
 
 def test_dry_run_shows_what_the_real_run_does(story: dict[str, Any], converged: Converge) -> None:
@@ -153,7 +154,10 @@ def test_converge_announces_and_sums_up_as_the_report(
     before = brief.announcement(Report.model_validate(story["drift"].json))
     announced = printed(before, Console(file=io.StringIO(), width=80)).splitlines()
     assert "\n".join(["", *announced, ""]) in converged.err
-    assert converged.err.splitlines()[-1] == "2 nodes, 2 ok: no problems"
+    assert converged.err.splitlines()[-2:] == [
+        "2 nodes, 2 ok: no problems",
+        "A job can start on 2 of 2 nodes",
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -205,7 +205,9 @@ def test_the_names_of_all_packages() -> None:
     rows = [line.split("\t") for line in TABLE.read_text().splitlines() if line[0] != "#"]
     assert {len(row) for row in rows} == {3}
     assert done.stdout.split() == sorted({row[2].removesuffix("?") for row in rows})
-    assert {row[0] for row in rows} == {"setup", "lab", "kernel", "tests", "bench", "slurm"}
+    assert {row[0] for row in rows} == {
+        *("setup", "lab", "kernel", "tests", "bench", "slurm", "browser")
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,110 @@
+"""The report as JUnit XML, for CI: a suite for each node, a case for each rule that judged it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element, SubElement, indent, tostring
+
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.registry import RULES
+from gpu_node.drift.engine.rule import is_on
+from gpu_node.drift.report.formats import Page
+from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.inventories.escape import visible
+
+# The case of every node that says whether it answered.
+_ANSWER = "answer"
+_NO_ANSWER = "error"
+# Characters of Unicode that XML 1.0 has not: `visible` leaves them, as they are no controls.
+_NO_XML = re.compile("[\ufffe\uffff]")
+_COUNTED = ("tests", "failures", "errors")
+
+
+def parts(report: Report, page: Page) -> Iterator[str]:
+    """Yield the report in ASCII: other characters are references, which any encoding takes."""
+    suites = [_suite(name, report) for name in report.hosts]
+    counts = {word: str(sum(int(each.get(word, "0")) for each in suites)) for word in _COUNTED}
+    whole = Element("testsuites", {"name": _text(f"gpu-node {report.inventory}"), **counts})
+    whole.text = "\n"
+    before, _, after = _written(whole).rpartition("<")
+    yield f'<?xml version="1.0" encoding="UTF-8"?>\n{before}'
+    for suite in suites:
+        indent(suite)
+        yield f"{_written(suite)}\n"
+    yield f"<{after}\n"
+
+
+def _suite(name: str, report: Report) -> Element:
+    """Return the suite of a node: what cannot be read is an error, a wrong value a failure."""
+    host = report.hosts[name]
+    cases = {_ANSWER: _case(name, _ANSWER)}
+    if host.error is not None:
+        _problem(cases[_ANSWER], _NO_ANSWER, host.status, host.error, host.error)
+    findings: dict[str, list[Finding]] = {rule: [] for rule in _judged(host, report)}
+    for finding in host.findings:
+        findings.setdefault(finding.rule, []).append(finding)
+    for rule, found in findings.items():
+        cases[rule] = _case(name, rule)
+        _judge(cases[rule], found)
+    suite = Element("testsuite", {"name": _text(name), "tests": str(len(cases))})
+    suite.set("failures", str(sum(case.find("failure") is not None for case in cases.values())))
+    suite.set("errors", str(sum(case.find("error") is not None for case in cases.values())))
+    suite.set("timestamp", report.generated)
+    suite.extend(cases.values())
+    return suite
+
+
+def _case(node: str, name: str) -> Element:
+    return Element("testcase", {"classname": _text(node), "name": _text(name)})
+
+
+def _judge(case: Element, findings: list[Finding]) -> None:
+    """Add to the case of a rule what it found; one of severity info fails no case."""
+    wrong = [each for each in findings if each.severity != "info"]
+    if wrong:
+        kind = "error" if wrong[0].rule.endswith(".unreadable") else "failure"
+        severity = "error" if any(each.severity == "error" for each in wrong) else "warning"
+        message = "; ".join(f"{each.subject}: {each.found}" for each in wrong)
+        _problem(case, kind, severity, message, "\n\n".join(map(_lines, wrong)))
+    if noted := [each for each in findings if each.severity == "info"]:
+        SubElement(case, "system-out").text = "\n\n".join(map(_lines, noted))
+
+
+def _problem(case: Element, kind: str, severity: str, message: str, text: str) -> None:
+    attributes = {"type": severity, "message": _text(message)}
+    SubElement(case, kind, attributes).text = "\n".join(map(_text, text.split("\n")))
+
+
+def _lines(finding: Finding) -> str:
+    root = finding.root
+    lines = {
+        "found": f"{finding.subject}: {finding.found}",
+        "wanted": finding.wanted,
+        "cause": finding.cause,
+        "fix": finding.fix if not finding.fixable else f"gpu-node deploy, or: {finding.fix}",
+        "because of": f"{root.rule} on {root.node} ({root.subject})" if root else "",
+    }
+    return "\n".join(f"{label}: {_text(text)}" for label, text in lines.items() if text)
+
+
+def _judged(host: HostReport, report: Report) -> Iterator[str]:
+    """Yield the rules that judged a node, in the order of a report."""
+    if (seen := host.seen) is None:
+        return
+    several = len(report.hosts) > 1 or len(seen.nodes) > 1
+    for rule in RULES.values():
+        is_left_out = rule.newcomers or (rule.command and seen.task is None)
+        if is_left_out or (rule.several and not several):
+            continue
+        if is_on(rule.id, seen.wanted) and rule.is_judged(seen.wanted):
+            yield rule.id
+
+
+def _text(words: str) -> str:
+    return _NO_XML.sub(lambda match: ascii(match[0])[1:-1], visible(words))
+
+
+def _written(element: Element) -> str:
+    written: bytes = tostring(element, "us-ascii", xml_declaration=False)
+    return written.decode("ascii")

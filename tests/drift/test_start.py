@@ -1,0 +1,97 @@
+"""Whether a job can start: the last line of a report, and the nodes that it counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_node.drift.report.formats import Page, plain
+from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.prometheus import parts
+from gpu_node.drift.report.start import start, start_line
+from tests.drift import clusters, reports, states
+from tests.drift.reports import GONE, HANGS, concise, report
+from tests.drift.test_outline import EMPTY
+
+TRAINS: dict[str, Any] = {"nccl": {"environments": {"/opt/dis": {}}}}
+FRESH = {**TRAINS, **reports.FRESH}
+ROOTLESS: dict[str, Any] = {
+    **TRAINS,
+    "driver": {"smi": None},
+    "unreadable": [{"area": "driver", "section": "driver.smi", "reason": "no answer within 5 s"}],
+}
+LOW: dict[str, Any] = {**TRAINS, "shm": {"fstab": []}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        pytest.param({"a": TRAINS, "b": TRAINS}, "2 of 2 nodes", id="all"),
+        pytest.param({"a": TRAINS}, "1 of 1 node", id="one"),
+        pytest.param({"a": LOW}, "1 of 1 node", id="a warning stops none"),
+        pytest.param(
+            {"a": TRAINS, "b": FRESH},
+            "1 of 2 nodes; stopped by: shm.too-small (b), limits.nofile (b)",
+            id="of one node",
+        ),
+        pytest.param(
+            {"a": FRESH, "b": FRESH},
+            "0 of 2 nodes; stopped by: shm.too-small, limits.nofile",
+            id="of all nodes",
+        ),
+        pytest.param(
+            {"a": TRAINS, "b": EMPTY},
+            "1 of 2 nodes; stopped by: driver.not-loaded (b), no GPU (b)",
+            id="no GPU",
+        ),
+        pytest.param(
+            {"a": TRAINS, "b": ROOTLESS},
+            "1 of 2 nodes; unknown: driver.unreadable (b)",
+            id="unread",
+        ),
+        pytest.param(
+            {"a": {**TRAINS, **HANGS}, "b": {}},
+            "0 of 2 nodes; unknown: toolchain.unreadable (a), no PyTorch found (b)",
+            id="no PyTorch",
+        ),
+    ],
+)
+def test_the_last_line(nodes: dict[str, Any], words: str) -> None:
+    """The problems are those of the lines above it, each with its nodes where they are not all."""
+    off = {"nccl.environment-missing": False, "driver.gpu-differs": False}
+    seen = {name: states.seen(change, checks=off) for name, change in nodes.items()}
+    assert concise(seen, 200).splitlines()[-1] == f"A job can start on {words}"
+
+
+def test_a_node_without_an_answer_is_unknown() -> None:
+    text = concise({"a": states.seen(TRAINS), "b": GONE}, 200)
+    assert text.splitlines()[-1] == "A job can start on 1 of 2 nodes; unknown: unreachable (b)"
+    assert start_line(report({"a": states.seen(TRAINS), "b": GONE})).style == "bold"
+
+
+def test_a_login_that_fails_stops_a_job_of_several_nodes() -> None:
+    """Not where the other node was not read: the job can do without it."""
+    found = clusters.Cluster(2, links={(0, 1): "silent"}).findings()
+    whole = report({name: states.seen(TRAINS) for name in found})
+    hosts = {
+        name: host.model_copy(update={"findings": found[name]})
+        for name, host in whole.hosts.items()
+    }
+    failing = whole.model_copy(update={"hosts": hosts})
+    assert list(start(failing).stopped) == ["ssh.no-login"]
+    gone = hosts["n001"].model_copy(update={"error": "no answer", "findings": []})
+    apart = whole.model_copy(update={"hosts": {**hosts, "n001": gone}})
+    assert (start(apart).nodes, start(apart).stopped) == (("n000",), {})
+
+
+def test_it_is_a_metric() -> None:
+    made = report({"a": states.seen(TRAINS), "b": states.seen(FRESH)})
+    text = "".join(parts(made, Page(plain())))
+    assert 'node_job_can_start{inventory="inventories/lab.py",node="a"} 1\n' in text
+    assert 'node_job_can_start{inventory="inventories/lab.py",node="b"} 0\n' in text
+
+
+def test_a_report_of_no_node_does_not_answer() -> None:
+    empty: Report = report({})
+    assert "A job can start" not in concise({}, 80) and start(empty).nodes == ()
