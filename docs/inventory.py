@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from gpu_node.inventories.errors import dotted
+from pydantic import BaseModel
+
+from gpu_node.inventories.errors import KeyPath, dotted
 from gpu_node.inventories.fields.paths import Directory
 from gpu_node.inventories.fields.sizes import format_size
+from gpu_node.inventories.fields.switched import Off
 from gpu_node.inventories.keys import Key, keys_of
 from gpu_node.inventories.schema import HostEntry
 
@@ -34,6 +37,11 @@ _ABOUT = {
     **dict.fromkeys(("address", "group", "user", "port", "key"), "hosts"),
     **dict.fromkeys(("drain", "resume"), "reboot"),
 }
+# Keys whose items, or entries, have keys: how these are written, and their model.
+_WITHIN: dict[KeyPath, tuple[str, type[BaseModel]]] = {
+    ("directories",): ("directories[]", Directory),
+    ("checks",): ("checks.RULE", Off),
+}
 # Sizes that the models hold as bytes.
 _BYTES = ("workspace.backup.max",)
 _PERCENT = ("workspace.delete_limit",)
@@ -52,14 +60,15 @@ def page() -> str:
 def _keys() -> Iterator[Key]:
     for key in keys_of(HostEntry):
         yield key
-        if key.path == ("directories",):
-            for inner in keys_of(Directory):
-                yield inner._replace(path=("directories[]", *inner.path))
+        if key.path in _WITHIN:
+            name, model = _WITHIN[key.path]
+            for inner in keys_of(model):
+                yield inner._replace(path=(name, *inner.path))
 
 
 def _area(key: Key) -> str:
     """Return the heading of a key: its section; for a key at the top of a level its subject."""
-    first = str(key.path[0]).removesuffix("[]")
+    first = str(key.path[0]).removesuffix("[]").removesuffix(".RULE")
     return _ABOUT.get(first, first)
 
 

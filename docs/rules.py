@@ -29,7 +29,9 @@ unknown counts as wrong. The table sums up those that only root can read as `nee
 `judged` is when: `always`, or where the inventory has a key or several nodes. What an inventory
 does not name is reported, and never changed: the finding then names the key that lets the deploy
 repair it.
-`checks: {RULE or AREA: false}` in the inventory turns a rule or an area off.
+`checks: {RULE or AREA: false}` in the inventory turns a rule or an area off, and
+`{until: 2026-12-24, reason: "..."}` in place of `false` until the end of that day. The report
+counts what is off; a guard of the deploy is never off.
 
 `without root` is what a user without root can do where the manual repair needs root. The table
 shows it for nodes whose facts were read by such a user.

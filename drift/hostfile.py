@@ -26,7 +26,7 @@ def hostfile(seen: Mapping[str, Seen]) -> str:
     Where the inventory says no count it is the one found. Raises NoHostfile where a node gave no
     answer or has another count: half a hostfile would start a job that waits for ever.
     """
-    wrong = [reason for name, node in seen.items() if (reason := _wrong(name, node))]
+    wrong = [f"{name}: {reason}" for name, node in seen.items() if (reason := wrong_count(node))]
     if wrong:
         raise NoHostfile(wrong)
     return "".join(f"{name} slots={_slots(node)}\n" for name, node in seen.items())
@@ -38,18 +38,18 @@ def _slots(node: Seen) -> int | None:
     return None if node.state is None else gpus(node.state)
 
 
-def _wrong(name: str, node: Seen) -> str:
-    """Say what speaks against a node's line; nothing if it is right."""
+def wrong_count(node: Seen) -> str:
+    """Return what is wrong with a node's number of GPUs; empty if nothing is."""
     if node.state is None:
-        return f"{name}: found no answer: {node.error}"
+        return f"found no answer: {node.error}"
     count, slots = gpus(node.state), _slots(node)
     if count is None:
-        return f"{name}: found GPUs that could not be counted; next: gpu-node drift"
+        return "found GPUs that could not be counted; next: gpu-node drift"
     if not slots:
-        return f"{name}: found no GPU; allowed: one or more"
+        return "found no GPU; allowed: one or more"
     if count != slots:
         return (
-            f"{name}: found {counted(count, 'GPU')}; allowed: {slots}, the inventory's "
+            f"found {counted(count, 'GPU')}; allowed: {slots}, the inventory's "
             "gpu.count; next: look for a GPU that fell off the bus (dmesg: Xid 79), or correct the "
             "count"
         )

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the names alone must be quick to have: --help and inventories list them
+    from gpu_node.facts.checks import ChecksState
     from gpu_node.facts.clock import ClockState
     from gpu_node.facts.driver.state import DriverState
     from gpu_node.facts.env.state import EnvState
@@ -37,6 +38,7 @@ class Areas:
     workspace: WorkspaceState
     clock: ClockState
     host: HostState
+    checks: ChecksState
     job: JobState
 
 

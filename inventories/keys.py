@@ -18,7 +18,7 @@ from gpu_node.inventories.errors import (
     shown,
 )
 from gpu_node.inventories.fields import kinds as fields
-from gpu_node.inventories.model import Model
+from gpu_node.inventories.model import MARK, Model
 
 
 def flat_key(path: KeyPath) -> str:
@@ -92,7 +92,8 @@ def _left_empty(model: type[BaseModel], value: object) -> Iterator[Problem]:
 
 
 def _problem(model: type[BaseModel], detail: ErrorDetails) -> Problem:
-    path, kind = detail["loc"], detail["type"]
+    path = tuple(key for key in detail["loc"] if not str(key).startswith(MARK))
+    kind = detail["type"]
     if path[-1:] == ("[key]",):  # pydantic's mark for the key of a mapping
         path, kind = path[:-1], "key"
     holder, field = field_at(model, path)
@@ -169,13 +170,17 @@ def keys_of(model: type[BaseModel]) -> Iterator[Key]:
 def field_at(model: type[BaseModel], path: KeyPath) -> tuple[type[BaseModel], FieldInfo | None]:
     """The field a path leads to, None for a key that no field has, and the model around it."""
     field = None
-    for key in path:
+    for place, key in enumerate(path, 1):
         if field and isinstance(key, int) and (item := _item(field)):
             model, field = item, None
             continue
         inner = section(field) if field else None
         if field and not inner:  # an entry of a mapping such as env
-            break
+            entry = _entry(field)
+            if entry is None or not path[place:]:
+                break
+            model, field = entry, None
+            continue
         model = inner or model
         field = keys_of_model(model).get(str(key))
         if field is None:
@@ -194,6 +199,17 @@ def _item(field: FieldInfo) -> type[BaseModel] | None:
     """The model of the items of a list, None for a list of plain values."""
     kinds = [each for kind in get_args(field.annotation) for each in get_args(kind)[:1]]
     return _model_in([each for kind in kinds for each in get_args(kind)])
+
+
+def _entry(field: FieldInfo) -> type[BaseModel] | None:
+    """The model that entries of a mapping can be, None where each is a plain value."""
+    return _model_in(_nested(field.annotation))
+
+
+def _nested(kind: object) -> Iterator[object]:
+    yield kind
+    for each in get_args(kind):
+        yield from _nested(each)
 
 
 def _model_in(kinds: Iterable[object]) -> type[BaseModel] | None:

@@ -4,6 +4,10 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+# Begins the name of a kind in a union, which pydantic puts into the place of an error: no key
+# begins so.
+MARK = "\0"
+
 
 class Model(BaseModel):
     """Refuses unknown keys and later changes."""

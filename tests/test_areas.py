@@ -43,7 +43,8 @@ def missing(area: str, repository: Path) -> Iterator[str]:
     modules = [*(repository / "drift" / area).glob("rules*.py")]
     if not modules or not (repository / "drift" / area / "__init__.py").is_file():
         yield f"drift/{area}/__init__.py and drift/{area}/rules.py: the area's rules"
-    if not [*(repository / "tests/facts/cases").glob(f"{area}.*.yml")]:
+    asks = "sections = ()" not in _text(repository / "facts" / area / "__init__.py")
+    if asks and not [*(repository / "tests/facts/cases").glob(f"{area}.*.yml")]:
         yield f"tests/facts/cases/{area}.*.yml: a node's answer and its state"
     rules = [found for path in modules for found in _RULE.findall(path.read_text())]
     cases = {rule: repository / "tests/drift/cases" / f"{rule}.yml" for rule in rules}
@@ -55,6 +56,10 @@ def missing(area: str, repository: Path) -> Iterator[str]:
     changes = repository / "CHANGELOG.md"
     if not changes.is_file() or not re.search(rf"`{area}[.:`]", changes.read_text()):
         yield f"CHANGELOG.md: a line that names `{area}` or one of its rules"
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.is_file() else ""
 
 
 def _has_fixable(path: Path) -> bool:

@@ -62,7 +62,8 @@ def converge(plan: Plan) -> None:
     if wanted is None:
         return
     if _is_refused(plan):
-        findings = (*plan.findings, *plan.muted)
+        unfit = plan.guards(rules_gpus.unsupported_gpu)
+        findings = tuple(dict.fromkeys((*plan.findings, *unfit)))
         refuse(name="Stop: this driver does not support these GPUs", findings=findings)
         return
     plan = _with_driver(plan)

@@ -57,4 +57,5 @@ def states(state: State) -> dict[str, NodeState]:
 def nodes_of(host: Host, known: Mapping[str, NodeState]) -> Nodes:
     """Return a host among the nodes of its cluster, with the states that are known."""
     allowed = host.data.get("allow_deletions") is True
-    return Nodes(host.name, peers_of(host.data.dict()), known, allowed)
+    day = run_of(host.state).day
+    return Nodes(host.name, peers_of(host.data.dict()), known, allowed, day=day)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -50,6 +51,8 @@ class Run:
     """What is known about a run."""
 
     nodes: dict[str, NodeRun] = field(default_factory=dict)
+    # Its day, in this machine's time zone: what is off until then is so until the run ends.
+    day: date = field(default_factory=date.today)
     # The state of each node before the run.
     baseline: AskAll[NodeState | ProbeError] = field(default_factory=AskAll)
     # How long the nodes wait for each other's answers at the proof.

@@ -87,7 +87,8 @@ def _report(state: State, answers: Mapping[str, NodeState | ProbeError]) -> Repo
     read = {name: each.state for name, each in seen.items() if each.state is not None}
     inventory = str(_command_line().get("inventory") or "INVENTORY")
     part = part_of(next(iter(state.inventory)))
-    return report_of(inventory, seen, judged(state, read)).part(part.areas, part.nodes)
+    whole = report_of(inventory, seen, judged(state, read), run_of(state).day)
+    return whole.part(part.areas, part.nodes)
 
 
 def _seen(

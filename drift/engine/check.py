@@ -14,12 +14,14 @@ from gpu_node.drift.engine.judgement import (
     attempt,
     by_comparing,
     by_rules,
+    in_order,
+    off_by_comparing,
     shown,
     unread,
 )
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.roots import with_roots
-from gpu_node.drift.engine.rule import is_named, is_on
+from gpu_node.drift.engine.rule import is_named
 from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.facts.node import ROOT_SECTIONS, NodeState, UnreadSection
 from gpu_node.inventories.schema import NodeWanted
@@ -41,20 +43,45 @@ def judge(nodes: Mapping[str, Judged]) -> Judgement:
     """
     by_rule = by_rules(nodes)
     unread = {
-        name: [
-            each
-            for each in (*_unreadable(node.state, node.wanted), *shown(node.state))
-            if is_on(each.rule, node.wanted)
-        ]
+        name: [*_unreadable(node.state, node.wanted), *shown(node.state)]
         for name, node in nodes.items()
     }
-    compared = by_comparing(nodes, unread, by_rule.findings)
+    known = {
+        name: [each for each in unread[name] if node.is_on(each.rule)]
+        for name, node in nodes.items()
+    }
+    compared = by_comparing(nodes, known, by_rule.findings)
     return replace(
         compared,
         findings=with_roots(compared.findings),
         blamed=by_rule.blamed | compared.blamed,
-        muted=by_rule.muted,
+        muted=_muted(nodes, unread, by_rule),
     )
+
+
+def _muted(
+    nodes: Mapping[str, Judged], unread: Mapping[str, list[Finding]], by_rule: Judgement
+) -> dict[str, list[Finding]]:
+    """Return what would be a finding if the inventory turned nothing off, of nodes with `checks`.
+
+    `unread` are the findings about values that could not be read, of what is off as well.
+    """
+    off = {name: node for name, node in nodes.items() if node.wanted.checks}
+    every = {
+        name: [*findings, *by_rule.muted.get(name, ())]
+        for name, findings in by_rule.findings.items()
+    }
+    compared = off_by_comparing(nodes, unread, every) if off else {}
+    return {
+        name: in_order(
+            [
+                *(each for each in unread[name] if not node.is_on(each.rule)),
+                *by_rule.muted[name],
+                *compared.get(name, ()),
+            ]
+        )
+        for name, node in off.items()
+    }
 
 
 def _unreadable(state: NodeState, wanted: NodeWanted) -> Iterator[Finding]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from gpu_node.drift.engine.fact import Class, Fact, marks_of
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.nodes import Unlike
-from gpu_node.drift.engine.rule import is_on
 from gpu_node.drift.engine.shown_facts import FACTS, facts_of
+from gpu_node.drift.engine.switches import is_on
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted
 
@@ -43,11 +44,12 @@ class Difference(BaseModel):
 
 @dataclass(frozen=True)
 class Compared:
-    """A node that is compared with others: its state, its wanted state, and its own findings."""
+    """A node that is compared with others: its state, its wanted state, its findings, and when."""
 
     state: NodeState
     wanted: NodeWanted
     findings: Sequence[Finding] = ()
+    day: date = field(default_factory=date.today)
 
     @cached_property
     def marks(self) -> frozenset[str]:
@@ -67,18 +69,20 @@ def differences(
     nodes: Mapping[str, NodeState],
     drifting: Container[str],
     wanted: Mapping[str, NodeWanted] | None = None,
+    day: date | None = None,
 ) -> list[Difference]:
     """Return the facts that differ between `nodes`; `drifting` are those that may not.
 
-    A node whose inventory (`wanted`) turns the comparison off is left out of it.
+    A node whose inventory (`wanted`) turns the comparison off is left out of it, that of `day` (by
+    default today).
     """
     differing = []
-    expected = wanted or {}
+    expected, today = wanted or {}, day or date.today()
     for fact in (*FACTS, *facts_of(nodes.values())):
         read = {
             name: fact.value(node)
             for name, node in nodes.items()
-            if fact.is_compared(node) and _is_on(fact, expected.get(name))
+            if fact.is_compared(node) and _is_on(fact, expected.get(name), today)
         }
         if len(read) > 1 and (None in read.values() or len(set(read.values())) > 1):
             values = {name: UNREADABLE if value is None else value for name, value in read.items()}
@@ -87,8 +91,8 @@ def differences(
     return differing
 
 
-def _is_on(fact: Fact, wanted: NodeWanted | None) -> bool:
-    return wanted is None or is_on(fact.rule.id if fact.rule else fact.area, wanted)
+def _is_on(fact: Fact, wanted: NodeWanted | None, day: date) -> bool:
+    return wanted is None or is_on(fact.rule.id if fact.rule else fact.area, wanted, day)
 
 
 def unlikes(nodes: Mapping[str, Compared]) -> Unlikes:
@@ -121,7 +125,7 @@ def _groups(fact: Fact, nodes: Mapping[str, Compared]) -> Iterator[tuple[str, li
     """Yield the nodes that must agree on a fact, grouped, with words for each group."""
     groups: dict[str, list[str]] = defaultdict(list)
     for name, node in nodes.items():
-        if fact.is_compared(node.state) and _is_on(fact, node.wanted):
+        if fact.is_compared(node.state) and _is_on(fact, node.wanted, node.day):
             groups[node.model if fact.comparison == "per-model" else ""].append(name)
     for model, group in groups.items():
         if model:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf
@@ -42,3 +43,15 @@ class Finding(BaseModel):
     root_nodes: tuple[str, ...] = Field(default=(), exclude=True)
     # The subject as data; no part of the JSON report.
     about: InstanceOf[Subject] | None = Field(default=None, exclude=True)
+
+
+class OffFinding(Finding):
+    """What would be a finding if `checks` of the inventory had not this entry.
+
+    `entry` is a rule or an area. `until` is its last day and `reason` why; null and empty where
+    the entry is `false`.
+    """
+
+    entry: str
+    until: date | None = None
+    reason: str = ""

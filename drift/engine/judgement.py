@@ -12,9 +12,9 @@ from gpu_node.drift.engine.differences import Compared, drifting, unlikes
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.registry import RULES, Rule
-from gpu_node.drift.engine.rule import is_on
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.engine.subject import Thing
+from gpu_node.drift.engine.switches import is_on
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.bounds import breaking, in_words
 from gpu_node.inventories.schema import NodeWanted
@@ -40,6 +40,10 @@ class Judged:
     wanted: NodeWanted
     nodes: Nodes
 
+    def is_on(self, rule_id: str) -> bool:
+        """Whether the inventory leaves a rule on for the node."""
+        return is_on(rule_id, self.wanted, self.nodes.day)
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -49,8 +53,8 @@ class Judgement:
     blamed: frozenset[str] = frozenset()
     # The facts of the report in which nodes differ and may not: a finding is about each of them.
     drifting: frozenset[str] = frozenset()
-    # What rules find that the inventory turns off: no finding of the report, but a guard of a step
-    # still stops by it.
+    # What rules find that the inventory turns off: the report counts it beside its findings, no
+    # step repairs it, and a guard of a step still stops by it.
     muted: Mapping[str, list[Finding]] = field(default_factory=dict)
 
 
@@ -78,7 +82,9 @@ def by_comparing(
     """
     unlike = unlikes(
         {
-            name: Compared(node.state, node.wanted, (*unread[name], *by_rules[name]))
+            name: Compared(
+                node.state, node.wanted, (*unread[name], *by_rules[name]), node.nodes.day
+            )
             for name, node in nodes.items()
         }
     )
@@ -92,6 +98,34 @@ def by_comparing(
         for name, each in judged.findings.items()
     }
     return Judgement(placed, judged.blamed, drifting(unlike))
+
+
+def off_by_comparing(
+    nodes: Mapping[str, Judged],
+    unread: Mapping[str, list[Finding]],
+    by_rules: Mapping[str, list[Finding]],
+) -> dict[str, list[Finding]]:
+    """Return what the nodes differ in whose comparison the inventory turns off, as if it were on.
+
+    The other node of such a difference has no finding: it is compared with none.
+    """
+    off = {
+        name: {rule.id for rule in _COMPARING if not node.is_on(rule.id)}
+        for name, node in nodes.items()
+    }
+    if not any(off.values()):
+        return {}
+    on = {
+        name: replace(node, wanted=node.wanted.model_copy(update={"checks": None}))
+        for name, node in nodes.items()
+    }
+    judged = by_comparing(on, unread, by_rules).findings
+    return {name: [each for each in judged[name] if each.rule in off[name]] for name in nodes}
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings area by area, in the order of a report."""
+    return sorted(findings, key=lambda each: _AREAS.index(each.step))
 
 
 def _placed(findings: Iterable[Finding], added: Iterable[Finding]) -> list[Finding]:
@@ -116,7 +150,7 @@ def _by(
         asked = {
             name: node
             for name, node in nodes.items()
-            if rule.is_judged(node.wanted) and is_on(rule.id, node.wanted) is on
+            if rule.is_judged(node.wanted) and node.is_on(rule.id) is on
         }
         judged = _between(rule, asked) if rule.between else Judgement(_own(rule, asked))
         blamed |= judged.blamed

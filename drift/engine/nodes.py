@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -71,7 +72,7 @@ class Nodes:
     `--data allow_deletions=true`. `unlike`: what this node may not differ in, and does. `made` has
     what `once` made; nodes that are judged together share it. `via`: how the answers came, one of
     VIAS or FILES. `newcomer`: this node is not one yet, and what is known of it. `task`: what a
-    command judges the nodes for.
+    command judges the nodes for. `day`: that of the judgement, in this machine's time zone.
     """
 
     name: str = ""
@@ -83,6 +84,7 @@ class Nodes:
     via: str = SSH
     newcomer: Newcomer | None = None
     task: object = None
+    day: date = field(default_factory=date.today)
 
     def once(self, work: Callable[[Nodes], T]) -> T:
         """Return what `work` makes of `peers` and `states` alone: it runs once for all nodes.

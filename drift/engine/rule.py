@@ -268,12 +268,6 @@ def _written(key: str) -> str:
     return f"`{key}: true`" if key in _switches() else f"`{key}`"
 
 
-def is_on(rule_id: str, wanted: NodeWanted) -> bool:
-    """Whether the inventory leaves a rule on: `checks` has rules and areas; a rule's own counts."""
-    checks = wanted.checks
-    return not checks or checks.get(rule_id, checks.get(rule_id.partition(".")[0], True))
-
-
 def rule(
     rule_id: str,
     severity: Severity | tuple[Severity, ...],

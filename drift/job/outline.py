@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.finding import Finding, OffFinding
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.job.job import Job
 from gpu_node.drift.job.launch import CONTAINER, DEEPSPEED, MPIRUN
@@ -40,7 +40,12 @@ def stopping(report: Report, job: Job) -> Report:
     }
     roots = {(root.node, root.rule, root.subject) for root in kept.values() if root is not None}
     found = kept.keys() | roots
-    part = report.kept(lambda name, each: (name, each.rule, each.subject) in found, nodes)
+
+    def is_kept(name: str, each: Finding) -> bool:
+        is_off = isinstance(each, OffFinding)
+        return bears(each) if is_off else (name, each.rule, each.subject) in found
+
+    part = report.kept(is_kept, nodes)
     return part.model_copy(update={"differences": []})
 
 

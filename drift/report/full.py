@@ -11,6 +11,7 @@ from rich.text import Text
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.subject import Logins
+from gpu_node.drift.report import off
 from gpu_node.drift.report.entry import entry, whole
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
@@ -43,6 +44,7 @@ def render(
     findings = {name: host.findings for name, host in hosts.items()}
     parts += [_entry(finding, values) for finding, values in grouped(findings).items()]
     parts += [_unreached(name, host) for name, host in hosts.items() if host.error]
+    parts += off.lines(report.hosts, width, only, full=True)
     parts.append(_summary(report))
     if only:
         parts += only_lines(only, len(shown), len(listed), report.hosts)

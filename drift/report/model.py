@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
-from datetime import datetime, timezone
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import date, datetime, timezone
 from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
@@ -13,10 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, PlainSerializer
 
 from gpu_node.drift.engine.check import judge
 from gpu_node.drift.engine.differences import Difference, differences
-from gpu_node.drift.engine.finding import Finding, Severity
+from gpu_node.drift.engine.finding import Finding, OffFinding, Severity
 from gpu_node.drift.engine.judgement import Judged, Judgement
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.subject import RootOnly
+from gpu_node.drift.engine.switches import switch_of
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.node import NodeState
 
@@ -70,6 +71,8 @@ class HostReport(_Part):
     error: str | None = None
     facts: Facts = Field(default_factory=dict)
     findings: list[Finding] = Field(default_factory=list)
+    # What `checks` of the inventory turns off; it counts neither for the status nor as a failure.
+    off: list[OffFinding] = Field(default_factory=list)
     # The Slurm job that read its facts: they are what a job sees. None where a login read them.
     slurm_job: int | None = None
     # Whether its facts were read as a user who is not root and has no sudo; not part of the JSON.
@@ -87,6 +90,8 @@ class Summary(_Part):
     unreachable: int
     unreadable: int
     findings: dict[Severity, int]
+    # How many findings `checks` of the inventory turns off.
+    off: int = 0
 
 
 class Report(_Part):
@@ -109,7 +114,7 @@ class Report(_Part):
         )
 
     def kept(self, keep: Callable[[str, Finding], bool], nodes: Collection[str]) -> Report:
-        """Return the report of some nodes, with those of their findings that `keep` is true of."""
+        """Return the report of some nodes, with the findings, also those off, that `keep` keeps."""
         hosts = {name: _less(self.hosts[name], partial(keep, name)) for name in nodes}
         return self.model_copy(update={"hosts": hosts, "summary": _summary(hosts)})
 
@@ -141,11 +146,16 @@ class Report(_Part):
 _OVER_SSH = "report without --via slurm, as root or with `ssh: {sudo: true}`"
 
 
-def report_of(inventory: str, seen: Mapping[str, Seen], judged: Judgement | None = None) -> Report:
+def report_of(
+    inventory: str,
+    seen: Mapping[str, Seen],
+    judged: Judgement | None = None,
+    day: date | None = None,
+) -> Report:
     """Return the report about the nodes of an inventory as this program writes it now."""
     tool = Tool(name="gpu-node", version=version("gpu-node"))
     now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return build(seen, tool, inventory, now, judged)
+    return build(seen, tool, inventory, now, judged, day)
 
 
 def build(
@@ -154,27 +164,37 @@ def build(
     inventory: str,
     generated: str,
     judged: Judgement | None = None,
+    day: date | None = None,
 ) -> Report:
     """Return the report about all nodes `seen`, judged by the rules and against each other.
 
-    `judged` is the judgement of these states where there is one.
+    `judged` is the judgement of these states where there is one. `day` is that of the judgement, by
+    default today: what is off until a date depends on it.
     """
+    day = day or date.today()
     states = {name: node.state for name, node in seen.items() if node.state is not None}
-    judged = judged or judge(_judged(seen, states))
-    hosts = {name: _host(node, judged.findings.get(name, [])) for name, node in seen.items()}
+    judged = judged or judge(_judged(seen, states, day))
+    hosts = {
+        name: _host(
+            node, judged.findings.get(name, []), _off(node, judged.muted.get(name, ()), day)
+        )
+        for name, node in seen.items()
+    }
     return Report(
         tool=tool,
         inventory=inventory,
         generated=generated,
         hosts=hosts,
         differences=differences(
-            states, judged.drifting, {name: node.wanted for name, node in seen.items()}
+            states, judged.drifting, {name: node.wanted for name, node in seen.items()}, day
         ),
         summary=_summary(hosts),
     )
 
 
-def _judged(seen: Mapping[str, Seen], states: Mapping[str, NodeState]) -> dict[str, Judged]:
+def _judged(
+    seen: Mapping[str, Seen], states: Mapping[str, NodeState], day: date
+) -> dict[str, Judged]:
     made: dict[Any, Any] = {}
     return {
         name: Judged(
@@ -188,13 +208,27 @@ def _judged(seen: Mapping[str, Seen], states: Mapping[str, NodeState]) -> dict[s
                 made=made,
                 via=node.via,
                 task=node.task,
+                day=day,
             ),
         )
         for name, state in states.items()
     }
 
 
-def _host(node: Seen, findings: list[Finding]) -> HostReport:
+def _off(node: Seen, muted: Iterable[Finding], day: date) -> list[OffFinding]:
+    """Return findings with what turns them off; one about a rule that broke names that rule."""
+    switched = (
+        (each, switch_of(each.rule, node.wanted, day) or switch_of(each.subject, node.wanted, day))
+        for each in muted
+    )
+    return [
+        OffFinding(**dict(each), entry=by.name, until=by.until, reason=by.reason)
+        for each, by in switched
+        if by is not None
+    ]
+
+
+def _host(node: Seen, findings: list[Finding], off: list[OffFinding]) -> HostReport:
     if node.state is None:
         return HostReport(status="unreadable" if node.reached else "unreachable", error=node.error)
     if node.slurm_job is not None:
@@ -203,6 +237,7 @@ def _host(node: Seen, findings: list[Finding]) -> HostReport:
         status=_status(findings),
         facts=node.state,
         findings=findings,
+        off=off,
         slurm_job=node.slurm_job,
         without_root=node.without_root,
         seen=node,
@@ -220,7 +255,9 @@ def _of_job(finding: Finding) -> Finding:
 def _less(host: HostReport, keep: Callable[[Finding], bool]) -> HostReport:
     kept = [finding for finding in host.findings if keep(finding)]
     status = host.status if host.error is not None else _status(kept)
-    return host.model_copy(update={"findings": kept, "status": status, "seen": None})
+    off = [finding for finding in host.off if keep(finding)]
+    changed = {"findings": kept, "off": off, "status": status, "seen": None}
+    return host.model_copy(update=changed)
 
 
 def _status(findings: list[Finding]) -> Status:
@@ -243,4 +280,5 @@ def _summary(hosts: Mapping[str, HostReport]) -> Summary:
             "warning": severity["warning"],
             "info": severity["info"],
         },
+        off=sum(len(host.off) for host in hosts.values()),
     )

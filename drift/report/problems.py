@@ -90,7 +90,7 @@ def chosen(listed: Iterable[Problem], words: Collection[str]) -> Iterator[Proble
     Of a problem that only a node chooses, the findings of other nodes are left out.
     """
     for problem in listed:
-        if problem.id in words or any(_names(words, each.finding.rule) for each in problem.all):
+        if problem.id in words or any(names(words, each.finding.rule) for each in problem.all):
             yield problem
             continue
         own, explained = (
@@ -257,7 +257,8 @@ def _is_compared(finding: Finding) -> bool:
     return rule is not None and rule.compares and not finding.fixable
 
 
-def _names(words: Collection[str], rule: str) -> bool:
+def names(words: Collection[str], rule: str) -> bool:
+    """Whether one of the words is a rule or its area."""
     return rule in words or rule.split(".")[0] in words
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpu_node.drift.ranges import ranges
-from gpu_node.drift.report import full
+from gpu_node.drift.report import full, off
 from gpu_node.drift.report.commas import at_commas, cut
 from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.formats import Page, printed
@@ -86,6 +86,7 @@ def render(
         parts += [matrix(report.hosts, width, alike=True), Text()]
     if next_step and of_run is None and not head:
         parts += outline(report.hosts, elsewhere)
+    parts += off.lines(report.hosts, width, only)
     parts.append(Text(head, style="bold") if head else counts(report, listed))
     if shown:
         parts += [Text(), _problems(shown, report.hosts, width)]

@@ -25,7 +25,9 @@ def misspelt_variables(
 
     A name that is near none may be a newer library's: the rule reports it.
     """
-    off = {each for each in (_NAMES, _VALUES, "env") if at(wanted, ("checks", each)) is False}
+    # One that is off until a date counts as off here after it, too: no date makes a file invalid.
+    on = (None, True)
+    off = {each for each in (_NAMES, _VALUES, "env") if at(wanted, ("checks", each)) not in on}
     for level in levels if "env" not in off else ():
         entries = at(document.value, (*level, "env"))
         for name, value in entries.items() if isinstance(entries, dict) else ():

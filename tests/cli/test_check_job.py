@@ -65,7 +65,13 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
     (folder / "site.yml").write_text(CLUSTER)
 
-    def ran(*words: str, v100: bool = True, **texts: str | None) -> tuple[object, str, str]:
+    def ran(
+        *words: str,
+        v100: bool = True,
+        change: Any = None,
+        checks: Any = None,
+        **texts: str | None,
+    ) -> tuple[object, str, str]:
         asked: list[Any] = []
 
         def gather(inventory: str, limit: object, deep: bool, data: Any, **_: Any) -> Any:
@@ -74,11 +80,13 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
         def answer(name: str) -> Answer:
             data = {**states.BASE["wanted"], "cluster_nodes": PEERS, "ssh_hostname": NODES[name]}
+            data |= {"checks": checks} if checks else {}
             of = {
                 "job": job(**{path.replace("_json", ".json"): each for path, each in texts.items()})
             }
             gpus = {"driver": {"smi": {"gpus": [V100, V100]}}} if name == "v100-01" and v100 else {}
-            state = states.state(states.named(merged(of, gpus), name))  # type: ignore[arg-type]
+            made = merged(merged(of, gpus), change or {})
+            state = states.state(states.named(made, name))  # type: ignore[arg-type]
             return Answer(data, state, reached=True)
 
         monkeypatch.setattr("gpu_node.cli.asking.gather", gather)
@@ -101,6 +109,16 @@ def test_bf16_on_a_v100(run: Run) -> None:
     assert out.splitlines()[:2] == [head, "read: hostfile, ds.json of a100-01"]
     assert "This" in out or "These" in out
     assert "toolchain.precision" in out and "v100-01" in out
+
+
+def test_what_is_off_is_shown(run: Run) -> None:
+    """It stops no job, and is not hidden; what bears on no job is left out here as well."""
+    change = {"shm": {"usage": {"size": 67108864}, "fstab": []}}
+    given = {"change": change, "checks": {"shm": False}, "hostfile": "a100-01 slots=2\n"}
+    code, out, _ = run("--", *DEEPSPEED, ds_json="{}", **given)
+    assert "1 finding off by checks in the inventory (not repaired, no failure):" in out
+    assert "shm (false): 1 finding on a100-01: shm.too-small" in out
+    assert code == run("--", *DEEPSPEED, ds_json="{}", hostfile="a100-01 slots=2\n")[0]
 
 
 def test_one_list(run: Run) -> None:

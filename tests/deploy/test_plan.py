@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
 from gpu_node.deploy.driver import step as driver
@@ -36,15 +39,19 @@ TOO_NEW = {
         "smi": {"gpus": [V100] * 2},
     }
 }
-OFF: list[dict[str, bool]] = [
+LATER = {"until": "9999-12-31", "reason": "after the deadline"}
+OFF: list[dict[str, object]] = [
     {},
     {"driver.unsupported-gpu": False},
     {"driver": False, "driver.library-mismatch": True},
+    {"driver.unsupported-gpu": LATER},
+    {"driver": LATER, "driver.library-mismatch": True},
 ]
+OFF_BY = ["on", "a rule", "an area", "a rule until a day", "an area until a day"]
 
 
-@pytest.mark.parametrize("checks", OFF, ids=["on", "a rule", "an area"])
-def test_what_is_turned_off_is_a_guard_all_the_same(checks: dict[str, bool]) -> None:
+@pytest.mark.parametrize("checks", OFF, ids=OFF_BY)
+def test_what_is_turned_off_is_a_guard_all_the_same(checks: dict[str, object]) -> None:
     """It is not reported, and neither the driver step nor a reboot goes on."""
     found = states.state(TOO_NEW)
     wanted = states.wanted({"gpu_model": "V100", "driver_version": "590", "checks": checks})
@@ -59,10 +66,41 @@ def test_what_is_turned_off_is_a_guard_all_the_same(checks: dict[str, bool]) -> 
     assert not reboots(plan)
 
 
-def test_what_is_turned_off_is_not_repaired() -> None:
+def test_no_step_reads_what_the_inventory_turns_off() -> None:
+    """Whether a process uses a GPU or a file is asked on the node; only allow_disruption counts."""
+    read = [
+        path.name
+        for path in Path(driver.__file__).parents[1].rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr == "checks"
+    ]
+    assert read == []
+
+
+UNSIGNED = {"driver": {"loaded": {"nvidia": "470.10.01"}, "secure_boot": {"state": "on"}}}
+
+
+@pytest.mark.parametrize("off", [True, False, LATER], ids=["on", "off", "until a day"])
+def test_secure_boot_bars_a_reboot_all_the_same(off: object) -> None:
+    """The kernel would load no module after it; without Secure Boot the node is rebooted."""
+    wanted = states.wanted({"checks": {"driver.secure-boot": off}})
+    plans = []
+    for found in (UNSIGNED, {"driver": {"loaded": {"nvidia": "470.10.01"}}}):
+        judged = judge({"n": Judged(states.state(found), wanted, states.nodes())})
+        both = judged.findings["n"], judged.muted["n"]
+        findings, muted = (tuple(each) for each in both)
+        plans.append(
+            Plan(wanted, states.state(found), findings, states.nodes(), reboot=True, muted=muted)
+        )
+    assert [reboots(plan) for plan in plans] == [False, True]
+    assert any(each.rule == "driver.secure-boot" for each in plans[0].muted) is (off is not True)
+
+
+@pytest.mark.parametrize("off", [False, LATER], ids=["off", "until a day"])
+def test_what_is_turned_off_is_not_repaired(off: object) -> None:
     """A run changes nothing because of it."""
     found = states.state({"shm": {"usage": {"size": 67108864}}})
-    wanted = states.wanted({"checks": {"shm": False}})
+    wanted = states.wanted({"checks": {"shm": off}})
     judgement = judge({"n": Judged(found, wanted, states.nodes())})
     muted = tuple(judgement.muted["n"])
     assert [each.rule for each in muted] == ["shm.too-small"]

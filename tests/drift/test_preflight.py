@@ -177,9 +177,10 @@ def test_a_fact_that_the_server_breaks_stops_it(monkeypatch: pytest.MonkeyPatch)
     assert (row.verdict, row.found) == ("stop", "unknown: OverflowError: too large")
 
 
-def test_an_option_disarms_no_guard() -> None:
+@pytest.mark.parametrize("off", [False, {"until": "9999-12-31", "reason": "later"}], ids=str)
+def test_an_option_disarms_no_guard(off: object) -> None:
     """What the inventory turns off in reports stops an onboarding still."""
-    muted = {"checks": {"driver": False}}
+    muted = {"checks": {"driver": off}}
     found = {"driver": {"devices": [], "smi": {"code": None, "gpus": [], "output": ""}}}
     (row,) = [row for row in _rows({"wanted": muted, "found": found}) if row.verdict == "stop"]
     assert (row.subject, row.found) == ("GPUs", "none")

@@ -68,7 +68,7 @@ def test_json_uses_the_words_of_the_contract() -> None:
     ]
     assert whole["schema"] == 1
     host = whole["hosts"]["a100-01"]
-    assert set(host) == {"status", "error", "facts", "findings", "slurm_job"}
+    assert set(host) == {"status", "error", "facts", "findings", "off", "slurm_job"}
     assert host["slurm_job"] is None
     assert set(whole["hosts"]["a100-01"]["findings"][0]) == {
         *(
@@ -88,9 +88,10 @@ def test_json_uses_the_words_of_the_contract() -> None:
     assert whole["summary"] == {
         **{"hosts": 3, "ok": 0, "drift": 1, "unreachable": 1, "unreadable": 1},
         "findings": {"error": 3, "warning": 1, "info": 0},
+        "off": 0,
     }
     assert whole["hosts"]["v100-02"] == {
-        **{"status": "unreachable", "error": REFUSED, "facts": {}, "findings": []},
+        **{"status": "unreachable", "error": REFUSED, "facts": {}, "findings": [], "off": []},
         "slurm_job": None,
     }
 

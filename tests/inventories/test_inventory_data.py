@@ -1,11 +1,14 @@
 """Sizes, and what a node should be as read from flat host data."""
 
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_node.inventories.fields.switched import Off
 from gpu_node.inventories.keys import flat_key, leaf_paths
 from gpu_node.inventories.schema import (
     InventoryError,
@@ -13,6 +16,7 @@ from gpu_node.inventories.schema import (
     NodeWanted,
     ShmWanted,
     format_size,
+    load,
     parse_size,
 )
 
@@ -96,6 +100,38 @@ def test_sizes_in_data(shm: str, memlock: str | None) -> None:
         value = memlock if memlock == "unlimited" else parse_size(memlock)
         assert wanted.limits is not None
         assert wanted.limits.memlock == value
+
+
+@pytest.mark.parametrize("day", [date(2026, 12, 24), "2026-12-24"], ids=["date", "text"])
+def test_a_check_that_is_off_until_a_day(day: object) -> None:
+    """As a Python inventory has it, or YAML; a group adds to what the defaults turn off."""
+    checks = {"driver.next-boot": {"until": day, "reason": "reboot window"}, "shm": False}
+    assert NodeWanted.from_data({**HOST, "checks": checks}).checks == {
+        "driver.next-boot": Off(until=date(2026, 12, 24), reason="reboot window"),
+        "shm": False,
+    }
+
+
+def test_levels_of_checks(tmp_path: Path) -> None:
+    """The host's day, with the reason of the defaults; pyinfra reads what the report reads."""
+    file = tmp_path / "c.yml"
+    file.write_text(
+        "cluster: c\n"
+        "defaults: {checks: {shm: {until: 2026-12-24, reason: window}, ssh: false}}\n"
+        "groups: {g: {checks: {ssh: {until: 2026-12-25, reason: moved}}}}\n"
+        "hosts:\n"
+        "  a: {address: 10.0.0.4, group: g, checks: {shm: {until: 2027-01-31}}}\n"
+        "  b: {address: 10.0.0.5, checks: {shm: true}}\n"
+    )
+    cluster = load(file)
+    moved = Off(until=date(2026, 12, 25), reason="moved")
+    assert cluster.hosts["a"].wanted.checks == {
+        "shm": Off(until=date(2027, 1, 31), reason="window"),
+        "ssh": moved,
+    }
+    assert cluster.hosts["b"].wanted.checks == {"shm": True, "ssh": False}
+    for name, host in cluster.hosts.items():
+        assert NodeWanted.from_data(cluster.data_of(name)).checks == host.wanted.checks
 
 
 def test_the_flat_keys() -> None:

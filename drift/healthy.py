@@ -1,0 +1,138 @@
+"""The nodes on which a job can start: without an error, and all of them log in to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gpu_node.drift.engine.blocking import blocks_a_job
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.subject import Logins
+from gpu_node.drift.hostfile import wrong_count
+from gpu_node.drift.ranges import ranges
+from gpu_node.drift.report.model import HostReport
+from gpu_node.drift.report.seen import Seen
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.plurals import counted
+
+# With more nodes that do not all log in to each other the largest set takes too long to find: it
+# is the largest independent set of a graph.
+MOST_EXACT = 20
+
+Graph = Mapping[str, frozenset[str]]
+
+
+@dataclass(frozen=True)
+class Healthy:
+    """The nodes that are left, in the inventory's order, and why each other one is not.
+
+    `is_largest` is whether no larger set can exist. `untried` are the pairs of these nodes between
+    which no login was tried, either way.
+    """
+
+    nodes: tuple[str, ...]
+    left_out: Mapping[str, str]
+    is_largest: bool
+    untried: int
+
+
+def healthy(hosts: Mapping[str, HostReport], seen: Mapping[str, Seen]) -> Healthy:
+    """Return the largest set of nodes on which a job can start, by a report and what it is of."""
+    reasons = {name: _unfit(name, host, seen[name]) for name, host in hosts.items()}
+    fit = [name for name, reason in reasons.items() if not reason]
+    apart = _apart(fit, hosts, seen)
+    torn = [name for name in fit if apart[name]]
+    is_largest = len(torn) <= MOST_EXACT
+    kept = (_largest if is_largest else _large)(torn, apart)
+    nodes = tuple(name for name in fit if not apart[name] or name in kept)
+    for name in (each for each in torn if each not in kept):
+        peers = [each for each in nodes if each in apart[name]]
+        reasons[name] = f"failed logins between it and {ranges(peers)}"
+    left_out = {name: reason for name, reason in reasons.items() if reason}
+    return Healthy(nodes, left_out, is_largest, _untried(nodes, seen))
+
+
+def _unfit(name: str, host: HostReport, seen: Seen) -> str:
+    """Return why no job can start on a node, whatever the others are; empty if one can."""
+    if host.error is not None:
+        return f"{host.status}: {' '.join(host.error.split())}"
+    blocking = [each for each in host.findings if blocks_a_job(each) and not _peers(name, each)]
+    if blocking:
+        first = blocking[0]
+        about = "" if first.subject in ("", name) else f"{first.subject}: "
+        more = f", and {counted(len(blocking) - 1, 'other error')}" if blocking[1:] else ""
+        return f"{first.rule}: {about}{first.found}{more}"
+    if name in _failed(seen.state):
+        return "no login from it to itself"
+    return wrong_count(seen)
+
+
+def _peers(name: str, finding: Finding) -> frozenset[str]:
+    """Return the other nodes between which and a node something is wrong; none: it is its own."""
+    about = finding.about
+    return about.names - {name} if isinstance(about, Logins) else frozenset()
+
+
+def _failed(state: NodeState | None) -> set[str]:
+    """Return the nodes to which a login failed, by name or by address."""
+    logins = (state.ssh.logins if state is not None else None) or ()
+    return {each.node for each in logins if each.code != 0}
+
+
+def _apart(fit: list[str], hosts: Mapping[str, HostReport], seen: Mapping[str, Seen]) -> Graph:
+    """Return for each node those with which it cannot be in one job.
+
+    A login that failed counts also where the inventory turns its rule off.
+    """
+    pairs: dict[str, set[str]] = {name: set() for name in fit}
+    for name in fit:
+        found = (_peers(name, each) for each in hosts[name].findings if blocks_a_job(each))
+        for peer in _failed(seen[name].state).union(*found) & pairs.keys() - {name}:
+            pairs[name].add(peer)
+            pairs[peer].add(name)
+    return {name: frozenset(peers) for name, peers in pairs.items()}
+
+
+def _largest(names: list[str], apart: Graph) -> frozenset[str]:
+    """Return the largest set of nodes of which no two are apart; of several the first found.
+
+    Each node is either left out, or in and all that are apart from it are not: the one with the
+    most of these first, so that 20 nodes take some thousand steps.
+    """
+    worst = _worst(names, apart)
+    if not worst:
+        return frozenset(names)
+    others = [name for name in names if name != worst]
+    without = _largest(others, apart)
+    with_it = _largest([name for name in others if name not in apart[worst]], apart) | {worst}
+    return max(with_it, without, key=len)
+
+
+def _large(names: list[str], apart: Graph) -> frozenset[str]:
+    """Return a set of nodes of which no two are apart: the worst node is left out, until so."""
+    left = list(names)
+    while worst := _worst(left, apart):
+        left.remove(worst)
+    return frozenset(left)
+
+
+def _worst(names: list[str], apart: Graph) -> str:
+    """Return the node that is apart from the most of these nodes; empty if no two are apart."""
+    present = frozenset(names)
+    counts = {name: len(apart[name] & present) for name in names}
+    worst = max(counts, key=lambda name: counts[name], default="")
+    return worst if counts.get(worst) else ""
+
+
+def _untried(nodes: tuple[str, ...], seen: Mapping[str, Seen]) -> int:
+    tried = {name: set(_tried(seen[name].state)) for name in nodes}
+    return sum(
+        other not in tried[name] and name not in tried[other]
+        for place, name in enumerate(nodes)
+        for other in nodes[place + 1 :]
+    )
+
+
+def _tried(state: NodeState | None) -> Iterator[str]:
+    for each in (state.ssh.logins if state is not None else None) or ():
+        yield each.node
