@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpu_node.drift.engine.blocking import blocks_a_job
+from gpu_node.drift.engine.blocking import blocks_a_job, hides_what_blocks
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.subject import Logins
 from gpu_node.drift.hostfile import wrong_count
@@ -56,11 +56,15 @@ def _unfit(name: str, host: HostReport, seen: Seen) -> str:
     """Return why no job can start on a node, whatever the others are; empty if one can."""
     if host.error is not None:
         return f"{host.status}: {' '.join(host.error.split())}"
-    blocking = [each for each in host.findings if blocks_a_job(each) and not _peers(name, each)]
+    blocking = [
+        each
+        for each in host.findings
+        if (blocks_a_job(each) and not _peers(name, each)) or hides_what_blocks(each)
+    ]
     if blocking:
         first = blocking[0]
         about = "" if first.subject in ("", name) else f"{first.subject}: "
-        more = f", and {counted(len(blocking) - 1, 'other error')}" if blocking[1:] else ""
+        more = f", and {counted(len(blocking) - 1, 'other problem')}" if blocking[1:] else ""
         return f"{first.rule}: {about}{first.found}{more}"
     if name in _failed(seen.state):
         return "no login from it to itself"

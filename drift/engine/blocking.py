@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import cache
+
 from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.registry import RULES
+from gpu_node.drift.engine.rule import Stops
+
+# What stops a job of several nodes, on one node alone or between two.
+OF_SEVERAL: frozenset[Stops] = frozenset({"every", "several", "logins"})
 
 
-def blocks_a_job(finding: Finding) -> bool:
-    """Whether no job can run on a node that has this finding: each error counts."""
-    return finding.severity == "error"
+def blocks_a_job(finding: Finding, kinds: Collection[Stops] = OF_SEVERAL) -> bool:
+    """Whether a finding keeps a job off its node: an error of a rule that stops such jobs."""
+    rule = RULES.get(finding.rule)
+    return rule is not None and finding.severity == "error" and rule.stops in kinds
+
+
+def hides_what_blocks(finding: Finding) -> bool:
+    """Whether something could not be read that may stop a job."""
+    area, _, name = finding.rule.partition(".")
+    return name == "unreadable" and area in _needed()
+
+
+@cache
+def _needed() -> frozenset[str]:
+    """Return the areas of which a job needs to know something."""
+    return frozenset(rule.area for rule in RULES.values() if rule.stops and not rule.command)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from gpu_node.drift.engine.blocking import OF_SEVERAL, blocks_a_job, hides_what_blocks
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.registry import RULES
+from gpu_node.drift.engine.rule import Stops
 from gpu_node.drift.engine.subject import Logins
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.matrix import node_of
@@ -16,9 +17,6 @@ from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.outline import NO_GPU, NO_TORCH, kind
 from gpu_node.drift.report.problems import problems
 from gpu_node.inventories.escape import visible
-
-# The areas of which a job needs to know something.
-_NEEDED = frozenset(rule.area for rule in RULES.values() if rule.stops and not rule.command)
 
 
 @dataclass(frozen=True)
@@ -40,13 +38,13 @@ def start(report: Report) -> Start:
     not read left out, and nodes without a GPU. It is unknown where something could not be read, and
     on a node without a PyTorch: its jobs may run in containers.
     """
-    kinds = {"every", "several", "logins"} if len(report.hosts) > 1 else {"every"}
+    kinds: frozenset[Stops] = OF_SEVERAL if len(report.hosts) > 1 else frozenset({"every"})
     unread = frozenset(name for name, host in report.hosts.items() if host.error is not None)
     found = [(each.id, *one) for each in problems(report.hosts) for one in each.all]
     bare = [(why, name) for name, host in report.hosts.items() for why in _lacks(host)]
     stopped = [(why, node) for why, node, finding in found if _stops(finding, kinds, unread)]
     stopped += [each for each in bare if each[0] == NO_GPU]
-    unknown = [(why, node) for why, node, finding in found if _is_unknown(finding)]
+    unknown = [(why, node) for why, node, finding in found if hides_what_blocks(finding)]
     unknown += [each for each in bare if each[0] != NO_GPU]
     held = {node for _, node in stopped}
     return Start(
@@ -83,17 +81,10 @@ def _listed(reasons: Mapping[str, tuple[str, ...]], report: Report) -> str:
     )
 
 
-def _stops(finding: Finding, kinds: set[str], unread: frozenset[str]) -> bool:
-    rule = RULES.get(finding.rule)
-    if rule is None or finding.severity != "error" or rule.stops not in kinds:
-        return False
+def _stops(finding: Finding, kinds: frozenset[Stops], unread: frozenset[str]) -> bool:
     about = finding.about
-    return not isinstance(about, Logins) or not about.names <= unread
-
-
-def _is_unknown(finding: Finding) -> bool:
-    area, _, name = finding.rule.partition(".")
-    return name == "unreadable" and area in _NEEDED
+    between = isinstance(about, Logins) and about.names <= unread
+    return blocks_a_job(finding, kinds) and not between
 
 
 def _lacks(host: HostReport) -> list[str]:
