@@ -11,6 +11,7 @@ from rich.text import Text
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.subject import Logins
+from gpu_node.drift.report import changes
 from gpu_node.drift.report.entry import entry, whole
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
@@ -40,8 +41,10 @@ def render(
             name: host.model_copy(update={"findings": kept.get(name, [])})
             for name, host in hosts.items()
         }
-    parts += [_entry(finding, values) for finding, values in _grouped(hosts).items()]
+    new = report.changes.keys if report.changes else frozenset()
+    parts += [_entry(finding, values, new) for finding, values in _grouped(hosts).items()]
     parts += [_unreached(name, host) for name, host in hosts.items() if host.error]
+    parts += [*changes.lines(report.changes, report.hosts), *[Text()] * bool(report.changes)]
     parts.append(_summary(report))
     if only:
         parts += only_lines(only, len(shown), len(listed), report.hosts)
@@ -69,13 +72,19 @@ def _grouped(hosts: Mapping[str, HostReport]) -> dict[Finding, dict[str, list[st
     return dict(sorted(grouped.items(), key=lambda entry: order.index(entry[0].severity)))
 
 
-def _entry(finding: Finding, values: Mapping[str, list[str]]) -> RenderableType:
+def _entry(
+    finding: Finding, values: Mapping[str, list[str]], new: Collection[tuple[str, str, str]]
+) -> RenderableType:
     nodes = [name for names in values.values() for name in names]
+    # Of logins the node is the subject.
+    added = [name for name in nodes if (name, finding.rule, finding.subject or name) in new]
+    is_new = "" if not added else "  new" if added == nodes else f"  new on {', '.join(added)}"
     head = Text.assemble(
         (finding.severity, SEVERITY_STYLES[finding.severity]),
         "  ",
         (f"{finding.rule}  ", "bold"),
         visible(", ".join(nodes)),
+        (visible(is_new), "bold"),
     )
     return entry(head, _lines(finding, values))
 
@@ -127,6 +136,8 @@ def why_one(report: Report) -> Iterator[Text]:
     if report.exit_code() != 1 or report.summary.unreachable or report.summary.unreadable:
         return
     unknown = [each.fact for each in report.unknown]
+    if not unknown:  # --since has its own line
+        return
     yield Text()
     yield Text(
         f"exit status 1: not known on all nodes, so not compared: {', '.join(unknown)}",
