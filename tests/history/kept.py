@@ -1,4 +1,4 @@
-"""Reports for the tests of what is kept: of nodes as changes of the healthy one, each an hour on."""
+"""Reports for the tests of what is kept: changes of the healthy node, an hour after the other."""
 
 from __future__ import annotations
 
