@@ -267,7 +267,7 @@ def test_a_full_disk() -> None:
 
 
 def test_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing can be made below /proc, whoever asks."""
+    """Nothing can be made below /proc, by root neither."""
     monkeypatch.setenv("XDG_STATE_HOME", "/proc/state")
     with pytest.raises(StoreError, match=r"no such file or directory|permission denied"):
         keep({"a": {}})
