@@ -12,8 +12,8 @@ import click
 from typing_extensions import override
 
 NAMES = (
-    *("check", "check-job", "deploy", "diagnose", "drift", "explain", "fit", "host-key"),
-    *("hostfile", "init", "lab", "onboard", "probe", "remove", "rules", "verify"),
+    *("check", "check-job", "deploy", "diagnose", "drift", "explain", "fit", "history"),
+    *("host-key", "hostfile", "init", "lab", "onboard", "probe", "remove", "rules", "verify"),
 )
 
 

@@ -67,6 +67,14 @@ from gpu_node.inventories.errors import shown, worded
     help="Try every login between the nodes: in a cluster of more than 16 nodes the report tries "
     "some of them.",
 )
+@click.option(
+    "--since",
+    metavar="WHEN|FILE.json",
+    shell_complete=completion.files,
+    help="Compare with the report of that time (7d, 2h, a date or time, last), or with one that "
+    "--format json wrote: what is new, gone and changed. The exit status counts new drift alone.",
+)
+@click.option("--no-history", is_flag=True, help="Do not keep this report on this machine.")
 def drift(
     inventory: str,
     limit: tuple[str, ...],
@@ -79,17 +87,21 @@ def drift(
     answers: str | None,
     via: str,
     mesh: str | None,
+    since: str | None,
+    no_history: bool,
 ) -> int:
     """Read every node of INVENTORY and report what differs. Changes nothing.
 
     INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). A value that could not be
     read is reported as unreadable, never left out. The table has a line for each problem: what one
     repair mends. --only, --facts and --full change what the table shows, not the exit status.
+    Each report over SSH is kept on this machine, see gpu-node history.
 
     \b
     Exit status:  0 nothing differs   2 drift   1 cannot find out (has precedence over 2)
     Examples:     gpu-node drift inventories/lab.py
                   gpu-node drift inventories/lab.py --limit v100-01 --format json
+                  gpu-node drift inventories/lab.py --since 7d
     """
     with loading():
         from gpu_node.cli.asking import (
@@ -126,6 +138,14 @@ def drift(
         why = "jobs run as you, and no node has you as its training user: no login is tried"
         problem = worded(f"{mesh!r} with --via slurm", why, "one of them")
         raise click.UsageError(f"--mesh: {problem}")
+    over_ssh = answers is None and via != SLURM
+    before = None
+    if since is not None:
+        from gpu_node.cli.keeping import earlier, is_file
+
+        if not over_ssh and not is_file(since):
+            raise words.wrong_since(since, "only reports over SSH are kept", "FILE.json")
+        before = earlier(since, inventory)
     data = {MESH: mesh} if mesh else {}
     if answers is not None:
         seen = read_answers(inventory, limit, answers)
@@ -137,5 +157,10 @@ def drift(
     from gpu_node.drift.report.model import report_of
 
     report = report_of(inventory, seen)
+    is_kept = over_ssh and not no_history
+    if is_kept or before is not None:
+        from gpu_node.cli.keeping import finished
+
+        report = finished(report, inventory, seen, before, is_kept, deep, mesh is not None)
     write(report, form, output, full=full, facts=facts, only=only)
     return report.exit_code()

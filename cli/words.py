@@ -6,6 +6,7 @@ import glob
 import os
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import click
 from gpu_node.cli import completion
 from gpu_node.cli.loading import loading
 from gpu_node.facts.ask.pyinfra_file import INVENTORIES, NO_INVENTORY, pyinfra_file, wrong_suffix
+from gpu_node.history import when
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.fields.addresses import ADDRESS, is_address, with_port
 from gpu_node.inventories.regular_file import why_none
@@ -164,3 +166,16 @@ def _filled(word: str, allowed: str) -> str:
     if not word:
         raise click.BadParameter(worded(shown(word), "", allowed))
     return word
+
+
+def moment(word: str, allowed: str = when.ALLOWED) -> datetime | None:
+    """Return the moment that --since names, None for the last report; refuse any other word."""
+    try:
+        return when.moment(word, datetime.now().astimezone())
+    except ValueError as error:
+        raise wrong_since(word, str(error), allowed) from None
+
+
+def wrong_since(word: str, why: str, allowed: str = when.ALLOWED) -> click.UsageError:
+    """Return the error for a --since that cannot be used."""
+    return click.UsageError(f"--since: {worded(shown(word), why, allowed)}")

@@ -7,6 +7,7 @@ import shutil
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from gevent import monkey
@@ -23,6 +24,10 @@ settings.register_profile(
     "beside others", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("beside others")
+
+# No test keeps a report in the home of its user; commands that a test starts inherit this.
+_STATE = TemporaryDirectory(prefix="gpu-node-state-")
+os.environ["XDG_STATE_HOME"] = _STATE.name
 
 # TEST, DATE, REASON: tests that may pass only when repeated, until the reason is mended.
 REPEATED = Path(__file__).with_name("repeated.tsv")

@@ -36,7 +36,9 @@ BIN = Path(sys.executable).parent
 PROGRAMS = ("gpu-node", "pyinfra")
 # `gpu-node` with one node that answers at once.
 ANSWERING = "answering"
-PACKAGES = ("cli", "deploy", "drift", "facts", "inventories", "lab", "onboarding", "verify")
+PACKAGES = (
+    *("cli", "deploy", "drift", "facts", "history", "inventories", "lab", "onboarding", "verify"),
+)
 # What pyinfra executes itself, what runs on nodes, and what is a program of its own.
 NOT_IMPORTED = (
     "gpu_node.deploy.gpu_node",

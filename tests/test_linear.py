@@ -22,7 +22,7 @@ from tests.drift import states
 from tests.facts.case_answers import ANSWERS, parsed
 from tests.patterns import Use, texts, uses
 
-ROOMS = ("deploy", "drift", "facts", "onboarding", "verify")
+ROOMS = ("deploy", "drift", "facts", "history", "onboarding", "verify")
 USES, UNKNOWN = uses(ROOMS)
 # What is applied to a shorter text only, and the length of that text.
 BOUNDED = {

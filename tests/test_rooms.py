@@ -90,7 +90,7 @@ def test_every_room_has_modules() -> None:
 def test_the_table_is_read() -> None:
     """The control: rooms that may import nothing, some, and all above them; and one module."""
     assert (MAY_IMPORT["facts"], MAY_IMPORT["drift"]) == (set(), {"facts", "inventories"})
-    above = {"deploy", "diagnose", "drift", "facts", "inventories", "verify"}
+    above = {"deploy", "diagnose", "drift", "facts", "history", "inventories", "verify"}
     assert MAY_IMPORT["onboarding"] == above
     assert MAY_ALSO_IMPORT["inventories"] == {"gpu_node.facts.areas"}
 

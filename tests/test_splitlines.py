@@ -9,7 +9,7 @@ import pytest
 from gpu_node.facts.probe.lines import decoded, lines_of
 from tests.patterns import sources
 
-ROOMS = ("deploy", "drift", "facts", "onboarding", "verify")
+ROOMS = ("deploy", "drift", "facts", "history", "onboarding", "verify")
 
 
 def uses(source: str) -> list[int]:

@@ -10,6 +10,7 @@ REPOSITORY = Path(__file__).parents[1]
 WORDS = re.compile(r"\b(?:said|told|tells|nobody|somebody|whoever)\b", re.IGNORECASE)
 WHERE = (
     *("facts", "drift", "deploy", "inventories", "onboarding", "verify", "lab", "cli", "diagnose"),
+    "history",
     *("bench", "tests"),
 )
 MOST = 60

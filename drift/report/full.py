@@ -11,7 +11,7 @@ from rich.text import Text
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.subject import Logins
-from gpu_node.drift.report import off
+from gpu_node.drift.report import changes, off
 from gpu_node.drift.report.entry import entry, whole
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
@@ -42,9 +42,11 @@ def render(
             for name, host in hosts.items()
         }
     findings = {name: host.findings for name, host in hosts.items()}
-    parts += [_entry(finding, values) for finding, values in grouped(findings).items()]
+    new = report.changes.keys if report.changes else frozenset()
+    parts += [_entry(finding, values, new) for finding, values in grouped(findings).items()]
     parts += [_unreached(name, host) for name, host in hosts.items() if host.error]
     parts += off.lines(report.hosts, width, only, full=True)
+    parts += [*changes.lines(report.changes, report.hosts), *[Text()] * bool(report.changes)]
     parts.append(_summary(report))
     if only:
         parts += only_lines(only, len(shown), len(listed), report.hosts)
@@ -72,13 +74,19 @@ def grouped(by_node: Mapping[str, Iterable[Finding]]) -> dict[Finding, dict[str,
     return dict(sorted(grouped.items(), key=lambda entry: order.index(entry[0].severity)))
 
 
-def _entry(finding: Finding, values: Mapping[str, list[str]]) -> RenderableType:
+def _entry(
+    finding: Finding, values: Mapping[str, list[str]], new: Collection[tuple[str, str, str]]
+) -> RenderableType:
     nodes = [name for names in values.values() for name in names]
+    # Of logins the node is the subject.
+    added = [name for name in nodes if (name, finding.rule, finding.subject or name) in new]
+    is_new = "" if not added else "  new" if added == nodes else f"  new on {', '.join(added)}"
     head = Text.assemble(
         (finding.severity, SEVERITY_STYLES[finding.severity]),
         "  ",
         (f"{finding.rule}  ", "bold"),
         visible(", ".join(nodes)),
+        (visible(is_new), "bold"),
     )
     return entry(head, lines(finding, values))
 
@@ -135,6 +143,8 @@ def why_one(report: Report) -> Iterator[Text]:
     if report.exit_code() != 1 or report.summary.unreachable or report.summary.unreadable:
         return
     unknown = [each.fact for each in report.unknown]
+    if not unknown:  # --since has its own line
+        return
     yield Text()
     yield Text(
         f"exit status 1: not known on all nodes, so not compared: {', '.join(unknown)}",

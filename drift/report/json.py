@@ -27,7 +27,10 @@ def parts(report: Report, page: Page) -> Iterator[str]:
 
 
 def _parts(report: Report, encoding: str) -> Iterator[str]:
-    rest = report.model_copy(update={"hosts": {}}).model_dump(mode="json", by_alias=True)
+    without = {"changes"} if report.changes is None else None
+    rest = report.model_copy(update={"hosts": {}}).model_dump(
+        mode="json", by_alias=True, exclude=without
+    )
     before, _, after = _written(rest, encoding).partition(_NO_HOSTS)
     yield f'{before}"hosts": {{'
     between = ""

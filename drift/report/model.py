@@ -18,6 +18,7 @@ from gpu_node.drift.engine.judgement import Judged, Judgement
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.drift.engine.switches import switch_of
+from gpu_node.drift.report.changes import Changes
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.node import NodeState
 
@@ -105,6 +106,8 @@ class Report(_Part):
     hosts: dict[str, HostReport]
     differences: list[Difference]
     summary: Summary
+    # What changed since an earlier report; the JSON of a report without --since does not have it.
+    changes: Changes | None = None
 
     def part(self, areas: Collection[str] | None, nodes: Collection[str] | None) -> Report:
         """Return the report of some areas and some nodes alone; None: of all."""
@@ -134,12 +137,23 @@ class Report(_Part):
         return [each for each in compared if not each.is_known]
 
     def exit_code(self) -> int:
-        """Return 1 where something cannot be determined, else 2 where there is drift, else 0."""
+        """Return 1 where something cannot be determined, else 2 where there is drift, else 0.
+
+        Of a report that is compared with an earlier one, new drift alone counts.
+        """
         if self.summary.unreachable or self.summary.unreadable:
             return 1
-        if self.unknown:
+        if self.unknown or (self.changes is not None and self.changes.earlier is None):
             return 1
-        return 2 if self.summary.drift else 0
+        return 2 if self.summary.drift and self._is_drift_new() else 0
+
+    def _is_drift_new(self) -> bool:
+        """Whether any drift is new; without an earlier report, all is."""
+        return self.changes is None or any(
+            finding.severity != "info" and self.changes.is_new(name, finding)
+            for name, host in self.hosts.items()
+            for finding in host.findings
+        )
 
 
 # How a fact is read that a Slurm job's user may not read.

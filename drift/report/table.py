@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpu_node.drift.ranges import ranges
-from gpu_node.drift.report import full, off
+from gpu_node.drift.report import changes, full, off
 from gpu_node.drift.report.commas import at_commas, cut
 from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.formats import Page, printed
@@ -89,9 +89,10 @@ def render(
     parts += off.lines(report.hosts, width, only)
     parts.append(Text(head, style="bold") if head else counts(report, listed))
     if shown:
-        parts += [Text(), _problems(shown, report.hosts, width)]
+        parts += [Text(), _problems(shown, report, width)]
     parts += only_lines(only, len(shown), len(listed), report.hosts) if only else ()
     parts += _unreached(report.hosts, only, width)
+    parts += changes.lines(report.changes, report.hosts)
     if next_step:
         parts += [*full.why_one(report), *_next(report, shown, of_run)]
     if next_step and not head and not only and report.hosts:
@@ -127,21 +128,20 @@ def counts(report: Report, listed: Sequence[Problem]) -> Text:
     return closing(report, line)
 
 
-def _problems(
-    listed: Sequence[Problem], nodes: Mapping[str, HostReport], width: int
-) -> RenderableType:
+def _problems(listed: Sequence[Problem], report: Report, width: int) -> RenderableType:
     """Return a table with a row for each problem, or a list where it has no room."""
+    nodes = report.hosts
     names = [Text(visible(ranges(each.nodes, nodes))) for each in listed]
     widest = min(max(name.cell_len for name in (*names, Text(_HEADS[1]))), max(width // 6, 8))
     severity = max(len(each.severity) for each in listed)
     room = width - severity - widest - len("manual") - len(_HEADS[-1]) - 4 * _GAP
     if room < _ROOM:
         return Group(
-            *(_below(each, name, nodes, width) for each, name in zip(listed, names, strict=True))
+            *(_below(each, name, report, width) for each, name in zip(listed, names, strict=True))
         )
     rows: list[RenderableType] = []
     for each, name in zip(listed, names, strict=True):
-        head = Text(each.id, style="bold")
+        head = Text(f"{changes.mark(report.changes, each.all)}{each.id}", style="bold")
         below: Sequence[Text] = ()
         if room < _BESIDE:
             below = _lines(each, nodes, width - _GAP, Text())
@@ -172,14 +172,14 @@ def _lines(problem: Problem, nodes: Mapping[str, HostReport], room: int, head: T
     return [*_folded(head, found, room), *_below_it(problem, nodes, room)]
 
 
-def _below(
-    problem: Problem, name: Text, nodes: Mapping[str, HostReport], width: int
-) -> RenderableType:
+def _below(problem: Problem, name: Text, report: Report, width: int) -> RenderableType:
     """Return a problem for a narrow console: its columns, and below them what is wrong."""
+    nodes = report.hosts
+    new = changes.mark(report.changes, problem.all)
     head = Text("  ").join(
         [
             _severity(problem),
-            Text(problem.id, style="bold"),
+            Text(f"{new}{problem.id}", style="bold"),
             _few(name, width),
             Text(f"{repair_of(problem, nodes)}, {counted(len(problem.all), 'finding')}"),
         ]

@@ -1,0 +1,86 @@
+"""Keeps a report, and compares it with an earlier one; a problem of the store is one line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from gpu_node.cli.streams import print_error
+from gpu_node.cli.words import moment, wrong_since
+from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.seen import Seen
+from gpu_node.history.compare import DEEP, MESH, Snapshot, snapshot
+from gpu_node.history.since import Before, FactOf, compared, iso, report_in
+from gpu_node.history.store import StoreError, identity, opened
+from gpu_node.history.when import ALLOWED
+from gpu_node.inventories.errors import as_printed, reason, worded
+
+_ALLOWED = f"{ALLOWED}, or a report that --format json wrote (FILE.json)"
+
+
+def is_file(word: str) -> bool:
+    """Whether --since names a file, not a moment."""
+    return word.endswith(".json") or os.sep in word
+
+
+def earlier(word: str, inventory: str) -> Before:
+    """Return the report that --since names; without `at` where no such report is kept."""
+    if is_file(word):
+        try:
+            return report_in(word)
+        except OSError as error:
+            raise wrong_since(word, reason(error), _ALLOWED) from None
+        except ValueError as error:
+            raise wrong_since(word, str(error), _ALLOWED) from None
+    when, name = moment(word, _ALLOWED), identity(inventory)
+    try:
+        with opened() as store:
+            found = store.report_at(name, None if when is None else int(when.timestamp()))
+            if found is None:
+                first = store.first_report(name)
+                oldest = f"the first is of {iso(first.at)}" if first else "none is kept"
+                raise StoreError(f"no report of {inventory} at that time or before: {oldest}")
+            nodes = store.known(name, found.number)
+    except StoreError as error:
+        _print(error)
+        return Before(word)
+
+    def since(facts: Iterable[FactOf]) -> dict[FactOf, int]:
+        try:
+            with opened() as again:
+                return again.since(name, facts)
+        except StoreError:  # it has its line already
+            return {}
+
+    return Before(word, iso(found.at), nodes, since)
+
+
+def finished(
+    report: Report,
+    inventory: str,
+    seen: Mapping[str, Seen],
+    before: Before | None,
+    is_kept: bool,
+    deep: bool,
+    every_login: bool,
+) -> Report:
+    """Return a report, compared with an earlier one if there is one; keep it if `is_kept`."""
+    options = {DEEP: deep, MESH: every_login}
+    now = snapshot(report, seen, frozenset(name for name, is_on in options.items() if is_on))
+    if is_kept:
+        _keep(report, inventory, now)
+    return report if before is None else compared(report, now, before)
+
+
+def _keep(report: Report, inventory: str, now: Snapshot) -> None:
+    try:
+        with opened(making=True) as store:
+            made = datetime.fromisoformat(report.generated)
+            store.keep(identity(inventory), int(made.timestamp()), now)
+    except StoreError as error:
+        _print(error)
+
+
+def _print(error: StoreError) -> None:
+    print_error(as_printed(f"history: {worded(str(error), then=error.then)}"))

@@ -1,0 +1,41 @@
+"""Reports for the tests of what is kept: changes of the healthy node, an hour after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from gpu_node.drift.report.model import Report, Tool, build
+from gpu_node.drift.report.seen import Seen
+from gpu_node.history.compare import snapshot
+from gpu_node.history.store import opened
+from tests.drift import reports, states
+
+INVENTORY = "/srv/site.py"
+FIRST, HOUR = 1_795_000_000, 3600
+Nodes = Mapping[str, Any]
+
+
+def seen_of(nodes: Nodes) -> dict[str, Seen]:
+    """Return what came back: a node is `unreachable`, or has `found` and `inventory`."""
+    return {
+        name: reports.GONE
+        if node == "unreachable"
+        else states.seen(node.get("found"), **node.get("inventory", {}))
+        for name, node in nodes.items()
+    }
+
+
+def report_of(seen: Mapping[str, Seen], number: int = 0) -> Report:
+    """Return the report about nodes, made so many hours after the first."""
+    at = datetime.fromtimestamp(FIRST + number * HOUR, timezone.utc)
+    return build(seen, Tool(name="gpu-node", version="0.1.0"), INVENTORY, at.isoformat())
+
+
+def keep(nodes: Nodes, number: int = 0, asked: Collection[str] = ()) -> None:
+    """Keep the report about nodes."""
+    seen = seen_of(nodes)
+    now = snapshot(report_of(seen, number), seen, frozenset(asked))
+    with opened(making=True) as store:
+        store.keep(INVENTORY, FIRST + number * HOUR, now)
