@@ -13,7 +13,7 @@ from typing_extensions import override
 
 NAMES = (
     *("check", "check-job", "deploy", "diagnose", "drift", "explain", "host-key", "hostfile"),
-    *("init", "lab", "onboard", "probe", "remove", "rules", "verify"),
+    *("init", "lab", "onboard", "probe", "remove", "restore", "rules", "verify"),
 )
 
 
