@@ -20,6 +20,7 @@ from gpu_node.deploy.engine.scripts import as_run, script, text
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.replace import confirm, replace
 from gpu_node.deploy.restore import node as on_node
+from gpu_node.deploy.restore import restoring
 from gpu_node.deploy.restore.node import NodeFiles, Refused, sum_of_content
 from gpu_node.deploy.restore.records import RunRecord, Unusable
 from gpu_node.deploy.restore.restoring import Asked, NoSuchRun, NotRestored, _Restoring
@@ -344,6 +345,27 @@ def test_reading_changes_nothing(node: Node) -> None:
     node.top.chmod(0o755)
     node.files.runs()
     assert node.top.stat().st_mode & 0o777 == 0o755
+
+
+def test_an_answer_without_end(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection's limit ends the restore with a reason, not with a traceback."""
+
+    def endless(*_: object, **__: object) -> None:
+        raise OverflowError("it sends more than 16 MiB")
+
+    monkeypatch.setattr(node.files.host.connector, "run_shell_command", endless)
+    with pytest.raises(Refused, match="more than 16 MiB"):
+        node.restore()
+
+
+def test_files_that_fill_the_memory(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is within its limit, all together are not: nothing is written."""
+    monkeypatch.setattr(restoring, "MOST_TOTAL", 1 << 20)
+    node.conf.write_text("x" * 600_000)
+    node.write(node.conf, "y" * 600_000)
+    with pytest.raises(Unusable, match="more than 1 MiB"):
+        node.restore()
+    assert node.conf.read_text().startswith("y")
 
 
 def test_without_root(node: Node) -> None:
