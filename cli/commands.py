@@ -13,7 +13,8 @@ from typing_extensions import override
 
 NAMES = (
     *("check", "check-job", "deploy", "diagnose", "drift", "explain", "fit", "history"),
-    *("host-key", "hostfile", "init", "lab", "onboard", "probe", "remove", "rules", "verify"),
+    *("host-key", "hostfile", "init", "lab", "onboard", "probe", "remove", "restore", "rules"),
+    "verify",
 )
 
 

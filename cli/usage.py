@@ -34,6 +34,7 @@ _OTHER_WORDS = {
     **dict.fromkeys(("add", "join"), "onboard"),
     **dict.fromkeys(("validate", "lint"), "check"),
     "test": "verify",
+    **dict.fromkeys(("undo", "revert", "rollback"), "restore"),
 }
 
 

@@ -1,6 +1,6 @@
 # Build one kernel's nvidia module by dkms and install it; those of other kernels stay as they are.
-# Variables: source (its name; empty: the one that is there of that version), version, kernel.
-# Needs: place lock containers package_locks
+# Variables: source (its name; empty: the one that is there of that version), version, kernel, backups.
+# Needs: writers closed place lock containers package_locks noted
 # shellcheck shell=sh disable=SC2154
 set -u
 LC_ALL=C; export LC_ALL
@@ -18,6 +18,7 @@ if [ -z "$source" ]; then
   done
 fi
 source=${source:-nvidia}
+note module "$source" "$version" "$kernel"
 log=$tree/$source/$version/build/make.log
 # On Debian the file has the name of the source: nvidia-current.
 built() {

@@ -1,13 +1,14 @@
 # Install the driver's packages at exactly the version wanted, replacing no other package: apt.
 # Variables: packages (names), version (535.154.05, or a branch: what is there of it, or else its
-# newest), hold (yes: at that version no update replaces them), run.
-# Needs: place lock proxy in_use containers package_locks no_answer holds another_driver transaction_deb
+# newest), hold (yes: at that version no update replaces them), run, backups.
+# Needs: writers closed place lock proxy in_use containers package_locks no_answer holds another_driver transaction_deb noted
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -uf
 LC_ALL=C; export LC_ALL
 DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
 umask 022
+note packages
 fail() { echo "gpu-node: driver: $1" >&2; exit 1; }
 # 535.154.05-0ubuntu1 is 535.154.05, and of branch 535; 1: before it is an epoch.
 is_wanted() { case ${1#*:} in ("$version" | "$version"[!0-9]*) return 0 ;; esac; return 1; }

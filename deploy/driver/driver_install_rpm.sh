@@ -1,12 +1,13 @@
 # Install the driver's packages at exactly the version wanted, replacing no other package: yum or dnf.
 # Variables: manager, packages (names), version (535.154.05, or a branch: what is there of it, or else
-# its newest), hold (yes: at that version no update replaces them), run.
-# Needs: place lock proxy in_use containers package_locks no_answer holds another_driver transaction_rpm
+# its newest), hold (yes: at that version no update replaces them), run, backups.
+# Needs: writers closed place lock proxy in_use containers package_locks no_answer holds another_driver transaction_rpm noted
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
 umask 022
+note packages
 fail() { echo "gpu-node: driver: $1" >&2; exit 1; }
 is_wanted() { case ${1#*:} in ("$version" | "$version"[!0-9]*) return 0 ;; esac; return 1; }
 version_of() { rpm -q --qf '%{VERSION}-%{RELEASE}\n' "$1" 2>/dev/null | head -n 1; }

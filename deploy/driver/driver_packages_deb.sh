@@ -1,11 +1,12 @@
 # Install what builds the nvidia module: dkms, and the headers of exactly these kernels.
-# Variables: kernels (as uname -r prints them; may be empty), dkms (yes or no).
-# Needs: lock proxy containers package_locks no_answer
+# Variables: kernels (as uname -r prints them; may be empty), dkms (yes or no), backups.
+# Needs: writers closed place lock proxy containers package_locks no_answer noted
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
 DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
 umask 022
+note packages
 fail() { echo "gpu-node: driver: $1" >&2; exit 1; }
 reason() { echo "$1" | grep -E '^ ?(E|W|Err)[: ]' | tail -n 1 | cut -c 1-300; }
 # The name of the kernel's package gives the name of its headers.

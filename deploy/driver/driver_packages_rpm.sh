@@ -1,10 +1,11 @@
 # Install what builds the nvidia module: dkms, and the headers of exactly these kernels.
-# Variables: manager (dnf or yum), kernels (as uname -r prints them; may be empty), dkms (yes or no).
-# Needs: lock proxy containers package_locks no_answer
+# Variables: manager (dnf or yum), kernels (as uname -r prints them; may be empty), dkms (yes or no), backups.
+# Needs: writers closed place lock proxy containers package_locks no_answer noted
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
 umask 022
+note packages
 fail() { echo "gpu-node: driver: $1" >&2; exit 1; }
 reason() {
   why=$(echo "$1" | grep -E 'Curl error|Status code|[Cc]onnection|[Cc]ould not|[Cc]annot|No package|Unable to find|Nothing to do|Errno' | head -n 1)

@@ -1,8 +1,8 @@
 # Make one kernel the default for all later boots, also after other kernels are installed; or undo
 # that.
 # Variables: kernel (as uname -r shows it; empty: take it back), entry (its entry of GRUB's menu, by
-# ids; used where there is no grubby), note (the file that notes what was before).
-# Needs: place lock
+# ids; used where there is no grubby), note (the file that notes what was before), backups.
+# Needs: writers closed place lock noted
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u
 LC_ALL=C; export LC_ALL
@@ -22,7 +22,7 @@ by_grubby() {
 if [ -z "$kernel" ]; then
   [ -e "$note" ] || exit 0
   if [ -e "$drop" ]; then
-    rm -f "$drop"
+    kept "$drop" '' && rm -f "$drop" || fail "$drop cannot be removed"
     output=$(update-grub 2>&1) || fail "update-grub fails without $drop: $output"
   fi
   before=$(noted before)
@@ -33,7 +33,7 @@ if [ -z "$kernel" ]; then
       by_grubby "$before" || fail "grubby does not make $before the default"
     fi
   fi
-  rm -f "$note"
+  kept "$note" '' && rm -f "$note" || fail "$note cannot be removed"
   exit 0
 fi
 [ -e "/boot/vmlinuz-$kernel" ] || fail "there is no /boot/vmlinuz-$kernel; nothing was changed"
@@ -51,7 +51,7 @@ elif [ -n "$entry" ] && command -v update-grub >/dev/null 2>&1; then
   printf '# Written by gpu-node: the newest kernel that has the nvidia module.\nGRUB_DEFAULT="%s"\n' \
     "$entry" | put "$drop" || fail "$drop cannot be written"
   output=$(update-grub 2>&1) && grep -qF "$entry" /boot/grub/grub.cfg || {
-    rm -f "$drop" "$note"
+    for file in "$drop" "$note"; do kept "$file" '' && rm -f "$file"; done
     update-grub >/dev/null 2>&1
     fail "update-grub does not make $kernel the default: $(echo "$output" | tail -n 3)"
   }

@@ -56,6 +56,7 @@ def packages(
         return
     given = {"kernels": " ".join(lacking), "dkms": _word(dkms)}
     given["allow_reload"] = _word(allow_disruption)
+    given["backups"] = replacement.backups()
     if manager == "apt-get":
         yield script("driver_packages_deb", **given)
     else:
@@ -99,6 +100,7 @@ def install(
         "allow": _word(allow_disruption or not there),
         "allow_reload": _word(allow_disruption),
         "run": replacement.run(),
+        "backups": replacement.backups(),
     }
     if manager == "apt-get":
         yield script("driver_install_deb", **given)
@@ -129,8 +131,8 @@ def module(
     if there is not None and is_built(there, version):
         host.noop(f"{kernel} has nvidia {version}")
         return
-    allow = _word(allow_disruption)
-    yield script("dkms", source=source, version=version, kernel=kernel, allow_reload=allow)
+    given = {"allow_reload": _word(allow_disruption), "backups": replacement.backups()}
+    yield script("dkms", source=source, version=version, kernel=kernel, **given)
 
 
 @operation()
@@ -155,7 +157,13 @@ def hold_kernel(kernel: str = "") -> Generator[Command, None, None]:
         host.noop(f"{kernel} is held" if kernel else "no kernel is held")
         return
     entry = menu_entry(boot, kernel) if boot is not None and kernel else None
-    yield script("hold_kernel", kernel=kernel, entry=entry or "", note=KERNEL_HOLD)
+    yield script(
+        "hold_kernel",
+        kernel=kernel,
+        entry=entry or "",
+        note=KERNEL_HOLD,
+        backups=replacement.backups(),
+    )
 
 
 @operation()
@@ -219,6 +227,7 @@ def no_nouveau(
         "nouveau",
         kernels=" ".join(kernels),
         later=_word(later),
+        backups=replacement.backups(),
         # A blacklist affects no running process; unloading a module may.
         allow=_word(allow_disruption or not is_there),
     )
@@ -248,7 +257,8 @@ def persistence(
     if is_on and not is_lost and not (allow_disruption and state.waiting):
         host.noop("persistence mode is on")
         return
-    change = script("persistence", later=_word(later), allow_reload=_word(allow_disruption))
+    given = {"allow_reload": _word(allow_disruption), "backups": replacement.backups()}
+    change = script("persistence", later=_word(later), **given)
     yield unchecked(change) if later else change
 
 

@@ -1,6 +1,6 @@
 # Turn persistence mode on permanently: by the driver's daemon, or a unit of ours if it has none.
-# Variables: later (yes: a reboot follows, after which the daemon does it). Units are enabled without a reload: that is needed by no boot.
-# Needs: place containers
+# Variables: later (yes: a reboot follows, after which the daemon does it), backups. Units are enabled without a reload: that is needed by no boot.
+# Needs: writers closed place containers noted
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u
 LC_ALL=C; export LC_ALL

@@ -1,6 +1,6 @@
 # Refuse, with pid, user and command, while a process has a libnccl mapped or holds a GPU.
 # Variables: allow (yes: change things all the same), holders (paths of programs that hold GPUs and
-# that the change does no harm to, one a line), gn_hide (facts/probe/redaction.py) and gn_process (facts/probe/process.py).
+# that the change does no harm to, one a line), otherwise (the next step, if it is another one), gn_hide (facts/probe/redaction.py) and gn_process (facts/probe/process.py).
 # Given: gn_hide gn_process
 # shellcheck shell=sh disable=SC2154,SC2010,SC2012
 eval "$gn_process"
@@ -45,7 +45,7 @@ if [ "$allow" != yes ]; then
   busy=$(in_use)
   [ -z "$busy" ] || {
     grep -qs libnccl /etc/ld.so.preload && busy="$busy; /etc/ld.so.preload puts a libnccl into each"
-    echo "gpu-node: in use by ${busy#, }; nothing was changed: end them, or give --data allow_disruption=true" >&2
+    echo "gpu-node: in use by ${busy#, }; nothing was changed: ${otherwise-end them, or give --data allow_disruption=true}" >&2
     exit 1
   }
 fi

@@ -1,6 +1,6 @@
 # Install a program without replacing other packages: apt.
-# Variables: program (as PATH has it), packages (with blanks between).
-# Needs: lock proxy containers package_locks no_answer transaction_deb
+# Variables: program (as PATH has it), packages (with blanks between), backups.
+# Needs: writers closed place lock proxy containers package_locks no_answer transaction_deb noted
 # shellcheck shell=sh disable=SC2154,SC2086
 set -uf
 LC_ALL=C; export LC_ALL
@@ -8,6 +8,7 @@ DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
 umask 022
 fail() { echo "gpu-node: $program: $1" >&2; exit 1; }
 ! command -v "$program" >/dev/null 2>&1 || exit 0
+note packages
 refuse_reload "the $program package"
 finish_what_was_begun
 patient apt-get -q update || :

@@ -47,7 +47,7 @@ _FUNCTIONS = ("writers", "closed", "as_user_within", "place", "pending", "no_ans
 # What a script gets by its line `# Given: NAME ...`, beside what areas have for it (`Hooks.given`).
 _GIVEN = {"owner": OWNER, "as_user": AS_USER, **dict([HIDE, PROCESS])}
 _SENT = ("sent", "sent_sum", "pushed")
-_OUTER = (*_SENT, "prefix", "allow")
+_OUTER = (*_SENT, "prefix", "allow", "backups")
 
 
 def text(name: str) -> str:
@@ -142,6 +142,8 @@ def script(name: str, stdin: str | None = None, **variables: str) -> Script:
     if "sent" in first:
         # Always set: the files that they name are removed at the end.
         variables = {"sent": "", "sent_sum": "", "pushed": "", **variables}
+    if "noted" in first:
+        variables = {"backups": "", **variables}
     if "in_use" in first:
         more |= {"holders": "\n".join(harmless_holders(name))}
     if is_by_owner(name):
@@ -168,7 +170,7 @@ def as_user(user: str, name: str, head: str = "", **variables: str) -> StringCom
 
 def _by_owner(name: str, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of by_owner.sh that runs `name`.sh."""
-    inner = {key: value for key, value in variables.items() if key not in _SENT}
+    inner = {key: value for key, value in variables.items() if key not in (*_SENT, "backups")}
     return {
         "run": as_run(name, **{**given(name), **inner}),
         "tidy": f"sent='' pushed=''\n{text('sent')}",

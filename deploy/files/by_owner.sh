@@ -1,7 +1,7 @@
 # Run a script that changes a Python environment as the account that may change it: root's pip would
 # run what that account has put there.
 # Variables: prefix (the environment), run (the script), owner (sh of facts/probe/owner.py), tidy (what stands
-# before the script where another account runs it), pushed (the wheel that sent.sh took over, or empty).
+# before the script where another account runs it), pushed (the wheel that sent.sh took over, or empty), backups.
 # shellcheck shell=sh disable=SC2034,SC2154
 set -u
 fail() { echo "gpu-node: $prefix: $1" >&2; exit 1; }
@@ -9,6 +9,7 @@ eval "$owner"
 python=$prefix/bin/python3
 [ -x "$python" ] || python=$prefix/bin/python
 account=$(environment_owner "$prefix" "$python" 2>&1) || fail "$account; nothing was changed"
+note wheels "$prefix"
 cd / || fail "cannot work in /; nothing was changed"
 # What a job imports from elsewhere is not the environment's, and may be another user's.
 unset PYTHONPATH

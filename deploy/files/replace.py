@@ -75,15 +75,18 @@ class Replacement(Script):
 def replace(
     path: str,
     old: FileContent,
-    new: str,
+    new: str | None,
     check: str = "",
     confirm_seconds: int = 0,
     user: str = "",
     then: str = "",
     again: Edit | None = None,
     mode: str = "644",
+    owners: str = "",
 ) -> StringCommand:
     """Return the command that replaces `path`, whose content is `old`, by `new` (Latin-1).
+
+    Where `new` is None the file is removed.
 
     `check` is sh that gets the new and the old file as $1 and $2 and refuses by failing. With
     `confirm_seconds` the node undoes the change unless `confirm` runs in time, and after undoing it
@@ -91,11 +94,13 @@ def replace(
     argument would show it, and passwords in it, to all users. A file in the home of a `user` is
     written as that user, unless it belongs to root. With `again`, which returns the new text for
     another content, a file that another run has written meanwhile is read again. `mode` is that of
-    a new file: 644, or 600 in a folder that only its owner may enter.
+    a new file: 644, or 600 in a folder that only its owner may enter; `owners` are UID:GID of a
+    new file of root, if they are not 0:0.
     """
 
-    def command(old: FileContent, new: str) -> Script:
-        change = _Change(path, user, mode, sum_of(old["text"]) if old["exists"] else ABSENT)
+    def command(old: FileContent, new: str | None) -> Script:
+        before = sum_of(old["text"]) if old["exists"] else ABSENT
+        change = _Change(path, user, mode, before, owners)
         rest = {"check": check, "then": then, "again": "no" if again is None else "yes"}
         return change.script(new, confirm_seconds, **rest)
 
@@ -113,10 +118,11 @@ class _Change:
     user: str
     mode: str
     before: str
+    owners: str = ""
 
-    def script(self, new: str, seconds: int, check: str, then: str, again: str) -> Script:
+    def script(self, new: str | None, seconds: int, check: str, then: str, again: str) -> Script:
         """Return the script that replaces the file."""
-        after = sum_of(new)
+        after = ABSENT if new is None else sum_of(new)
         write = self._writing(self.before, after, check, "nothing was changed")
         given = {"before": self.before, "after": after, "backups": backups(), "again": again}
         record = {"confirm": str(seconds), "record": "", "undo": "", "then": then}
@@ -124,11 +130,12 @@ class _Change:
             folder = f"{PENDING}/{_key(self.path)}-{backups().rpartition('/')[2]}"
             record |= {"record": folder, "undo": self._undoing(folder, after, then)}
         words = {**_records(self.path, self.user), **given, **record, "write": write}
-        return script("replace", _printf_format(new), **words)
+        return script("replace", _printf_format(new or ""), **words)
 
     def _writing(self, before: str, after: str, check: str, unchanged: str) -> str:
         owner = "root" if _is_root(self.user) else "user"
         words = {"file": self.path, "before": before, "after": after, "mode": self.mode}
+        words["owners"] = self.owners
         return as_run("write", **words, check=check, owner=owner, unchanged=unchanged)
 
     def _undoing(self, record: str, after: str, then: str) -> str:

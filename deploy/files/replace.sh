@@ -1,6 +1,6 @@
 # Replace one file: keep a backup and a line about it, write it as its owner, and undo that in time
 # unless a new session confirms it.
-# Variables: those of pending.sh, file, before (sha256 or "absent"), after (sha256), backups (this run's
+# Variables: those of pending.sh, file, before (sha256 or "absent"), after (sha256, or "absent"), backups (this run's
 # folder), again (yes: the caller reads the file again where it is not as `before` says), write (write.sh
 # with its variables), confirm (seconds; 0: it needs no confirmation). With seconds also key (how the names
 # of the file's records begin), record (the folder of this one), undo (undo.sh with its variables), then

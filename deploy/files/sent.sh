@@ -5,7 +5,8 @@
 # scripts may set work.
 # shellcheck shell=sh disable=SC2016,SC2154
 box='' work=''
-trap 'rm -rf ${sent:+"${sent%/*}"} ${box:+"$box"} ${pushed:+"$pushed"} ${work:+"$work"}' EXIT
+clear_sent() { rm -rf ${sent:+"${sent%/*}"} ${box:+"$box"} ${pushed:+"$pushed"} ${work:+"$work"}; }
+trap clear_sent EXIT
 trap 'exit 1' HUP INT TERM
 
 # Of killed runs: what is a day old, and folders with the number of a process that no longer runs. With

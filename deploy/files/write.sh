@@ -1,6 +1,7 @@
 # Write one file as a whole, as its owner: a new one beside it, checked, then renamed into place.
 # Variables: file, before (sha256 of what it is to hold now, or "absent"), after (sha256 of stdin, or
-# "absent": it is removed), mode (of a new file: 644, or 600 in a folder for its owner alone), check (sh
+# "absent": it is removed), mode (of a new file: 644, or 600 in a folder for its owner alone), owners (of a
+# new file of root: UID:GID, or empty), check (sh
 # that gets the new and the old file, or empty), owner (root: no other user may be able to put another
 # file in its place), unchanged (what a message says about the file that stays).
 # stdin: the new content.
@@ -42,7 +43,11 @@ fi
 trap 'rm -f "$new"' EXIT
 (set -C; : >"$new") 2>/dev/null || fail "cannot write beside it"
 # A copy has the mode, the owner and the access list of the old one.
-if [ "$before" = absent ]; then chmod "$mode" "$new"; else cp -p "$real" "$new"; fi ||
+if [ "$before" = absent ]; then
+  { [ -z "$owners" ] || [ "$owner" != root ] || chown "$owners" "$new"; } && chmod "$mode" "$new"
+else
+  cp -p "$real" "$new"
+fi ||
   fail "cannot write beside it"
 cat >"$new" && durable "$new" || fail "cannot be written (disk full?)"
 [ "$(sum "$new")" = "$after" ] || fail "was not written whole (disk full?)"

@@ -1,9 +1,10 @@
 # Move a copied Python environment to its place at once, and check that its Python runs there, as
 # the environment's owner.
-# Variables: path, partial (`tree` in it is what was copied).
-# Needs: writers lock copier
+# Variables: path, partial (`tree` in it is what was copied), backups.
+# Needs: writers closed place lock copier noted
 # shellcheck shell=sh disable=SC2016,SC2154,SC2015
 set -u
+note copy "$path"
 [ ! -e "$path" ] && [ ! -L "$path" ] || no "it was created meanwhile; the copy is in $partial"
 way "$partial/"
 by=$(id -un) owner=$by

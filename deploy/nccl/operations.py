@@ -81,6 +81,7 @@ def wheels(
         hashes=hashes,
         insecure="yes" if insecure_index else "no",
         allow="yes" if allow_disruption else "no",
+        backups=replacement.backups(),
     )
     if fetch == "controller":
         python, platform = ((there or {}).get(key) or "" for key in ("python", "platform"))
@@ -129,7 +130,7 @@ def environment(
     yield FunctionCommand(has_room, [source, path], {})
     yield script("environment_room", path=path, partial=partial, machine=machine, trains=trains)
     yield FunctionCommand(copy, [source, path, version, dict(peer)], {})
-    yield script("environment_whole", path=path, partial=partial)
+    yield script("environment_whole", path=path, partial=partial, backups=replacement.backups())
     yield FunctionCommand(offer, [source, path], {})
 
 
@@ -175,7 +176,7 @@ def packages(
     given = {"names": " ".join(names), "version": version, "url": url, "key": key}
     given["allow"] = "yes" if allow_disruption else "no"
     given["override"] = "yes" if override_locks else "no"
-    given["run"] = replacement.run()
+    given |= {"run": replacement.run(), "backups": replacement.backups()}
     if manager == "apt-get":
         held = " ".join(each.name for each in own(state) if each.held)
         yield script("packages_deb", held=held, allow_reload=given["allow"], **given)
@@ -184,7 +185,7 @@ def packages(
     given["unlock"] = "\n".join(each.text for each in old)
     given["lists"] = "\n".join(dict.fromkeys(each.file for each in old))
     given["excluded"] = "".join(f"; {where(each)}" for each in passed_over(state, version))
-    yield script("packages_rpm", manager=manager, backups=replacement.backups(), **given)
+    yield script("packages_rpm", manager=manager, **given)
 
 
 def refuse_locked(state: State, host: Host, version: str, locks: Sequence[str] | None) -> bool:

@@ -1,14 +1,15 @@
 # Leave the system's libnccl packages at one version, and held there: apt.
 # Variables: names, version (2.18.1-1+cuda12.1), url and key of a repository (empty: the system's
 # own; key is text, or unsigned), held (names that may be on hold: all others are an
-# administrator's), override (yes: those as well), run.
-# Needs: place sent lock proxy in_use containers package_locks no_answer holds
+# administrator's), override (yes: those as well), run, backups.
+# Needs: writers closed place sent lock proxy in_use containers package_locks no_answer holds noted
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -u
 LC_ALL=C; export LC_ALL
 DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
 umask 022
+note packages
 fail() { echo "gpu-node: libnccl: $1" >&2; exit 1; }
 # apt says why in lines that begin with E: or W:, and before them which package needs what.
 reason() {

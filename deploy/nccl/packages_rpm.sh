@@ -3,12 +3,13 @@
 # system's own; key is text, or unsigned), unlock (versionlock's lines that go, one a line), lists
 # (the files they are in), backups, override (yes: past an exclude= of all repositories), excluded
 # (lines that keep libnccl out of one repository), run.
-# Needs: writers closed place sent lock proxy in_use package_locks no_answer holds
+# Needs: writers closed place sent lock proxy in_use package_locks no_answer holds noted
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -uf
 LC_ALL=C; export LC_ALL
 umask 022
+note packages
 fail() { echo "gpu-node: libnccl: $1" >&2; exit 1; }
 last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
 # The reason in the output why a repository could not be read, else its last line.
@@ -120,17 +121,16 @@ plugin "$versionlock" versionlock list
 set --
 for name in $names; do set -- "$@" "$name" "$version"; done
 note_holds "$@"
-while IFS= read -r list; do
-  [ -n "$list" ] || continue
-  closed "${backups%/*}" "$backups${list%/*}" ||
-    fail "$list cannot be backed up in $backups: $why; no package was changed"
-  cp -p "$list" "$backups$list" && durable "$backups$list" ||
-    fail "$list cannot be backed up in $backups; no package was changed"
-done <<END
-$lists
-END
+for list in $lists; do
+  saved "$list" >/dev/null || fail "$list cannot be backed up; no package was changed"
+done
 installed || install
 set -f
+# versionlock writes its list itself: the old one is kept now, and noted when the new one is there.
+locked=$(for list in $(printf '%s\n' $lists /etc/yum/pluginconf.d/versionlock.list \
+  /etc/dnf/plugins/versionlock.list /etc/dnf/versionlock.toml | sort -u); do
+  [ ! -f "$list" ] || { was=$(saved "$list") && echo "$was $list"; } || exit 1
+done) || fail "versionlock's list cannot be backed up; it was not changed"
 while IFS= read -r line; do
   # A line in the form of the other program has no effect here, and is not found.
   [ -z "$line" ] || patient $manager -q $none versionlock delete "$line" || :
@@ -140,4 +140,9 @@ END
 [ -z "$unlock" ] || echo "gpu-node: libnccl: removed from versionlock's list: $(echo "$unlock" | tr '\n' ' '); its backup is in $backups"
 set --
 for name in $names; do set -- "$@" "$name-$version"; done
-patient $manager -q $none versionlock add "$@" || fail "versionlock cannot hold $*: $(last "$output")"
+patient $manager -q $none versionlock add "$@"
+code=$?
+printf '%s\n' "$locked" | while read -r sum mode owner list; do
+  [ -z "$list" ] || written "$list" "$sum $mode $owner"
+done
+[ "$code" = 0 ] || fail "versionlock cannot hold $*: $(last "$output")"

@@ -4,7 +4,7 @@
 # asked (what facts/nccl/on_node/environment.py says), pushed (the wheel, where the controller fetched it), or
 # handed (in the environment: the same, of another account), hashes (lines for
 # pip's requirements, or empty), insecure (yes: any index will do), supply (facts/nccl/on_node/supply.py).
-# Needs: sent lock proxy in_use no_answer
+# Needs: writers closed place sent lock proxy in_use no_answer noted
 # Disturbs: libraries
 # Given: asked supply hashes insecure
 # By: owner

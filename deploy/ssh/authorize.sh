@@ -1,7 +1,8 @@
 # Authorise a public key: a line at the end of authorized_keys, unless the key already has one. Runs
 # as its owner. Prints, at the end, `changed`, `there` or, where the key has options and nothing was
 # changed, `restricted`: a line without them would undo what its owner wants. Variables: home, line
-# (kind, key and comment), backups (a folder, or empty: beside the file).
+# (kind, key and comment), backups (root's: the folder of this run, with its manifest; or empty: beside
+# the file).
 # Needs: writers closed place
 # shellcheck shell=sh disable=SC2154
 set -u
@@ -50,10 +51,10 @@ else
   # An existing file, from a killed run or another program, is never written to.
   rm -f "$new"
   (set -C; : >"$new") 2>/dev/null || fail "cannot write beside it; nothing was changed"
-  before=
+  before=absent kind='- -'
   if [ -e "$real" ]; then
-    before=$(sum "$real")
-    saved=${backups:+$backups$real}
+    before=$(sum "$real") kind=$(stat -c '%a %u:%g' "$real")
+    saved=${backups:+$backups$file}
     saved=${saved:-$real.before-gpu-node}
     if [ -n "$backups" ]; then
       closed "${backups%/*}" "${saved%/*}" ||
@@ -68,6 +69,13 @@ else
   durable "$new" && has_line "$new" || fail "was not written whole (disk full?); nothing was changed"
   if [ -e "$real" ]; then
     [ "$(sum "$real")" = "$before" ] || fail "changed while we worked; left as it is, run again"
+  fi
+  if [ -n "$backups" ]; then
+    # As replace.sh does: what this run does to the file.
+    why='disk full?'
+    closed "${backups%/*}" "$backups" &&
+      printf '%s\n' "$before $(sum "$new") $kind root $file" >>"$backups/manifest" && durable "$backups/manifest" ||
+      fail "$backups/manifest cannot be written ($why); nothing was changed"
   fi
   renamed "$new" "$real" || fail "cannot be renamed into place; nothing was changed"
   trap - EXIT

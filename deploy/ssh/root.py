@@ -25,7 +25,7 @@ _BECOMING = ("_sudo", "_su_user", "_doas")
 def require_root(host: Host, state: NodeState) -> None:
     """Raise ProbeError if a run cannot become root on a node."""
     _require_way(host, state)
-    _require_sudo(host)
+    require_sudo(host)
 
 
 def _require_way(host: Host, state: NodeState) -> None:
@@ -39,7 +39,7 @@ def _require_way(host: Host, state: NodeState) -> None:
     )
 
 
-def _require_sudo(host: Host) -> None:
+def require_sudo(host: Host) -> None:
     """Raise ProbeError if sudo refuses, or the inventory has a password for it.
 
     The user is not asked for one: the prompt would come from the node. pyinfra would end in a

@@ -1,7 +1,7 @@
 # Install a cmake release into a separate prefix and switch to it by symlinks; older ones stay.
 # Variables: version, url, sha256, pushed (a tarball for this run alone, or empty), links, backups,
 # owner (sh of facts/probe/owner.py).
-# Needs: writers closed place sent lock proxy
+# Needs: writers closed place sent lock proxy noted
 # Given: owner
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u
@@ -28,6 +28,7 @@ mkdir -p "$links" && rm -f "$links/.gpu-node-link" && ln -s / "$links/.gpu-node-
 rm -f "$links/.gpu-node-link"
 
 if ! answers "$prefix/bin/cmake"; then
+  note cmake "$version" "$links"
   # Files of a killed run; only under this name, which nothing else uses.
   rm -rf "$work"
   mkdir "$work" || fail "/opt cannot be written ($(room))"
@@ -72,6 +73,7 @@ done
 for program in "$@" "$prefix/bin/cmake"; do
   link=$links/${program##*/}
   [ "$(readlink "$link")" != "$program" ] || continue
+  note cmake "$version" "$links"
   if [ -e "$link" ] || [ -L "$link" ]; then
     closed "${backups%/*}" "$backups$links" || fail "$link cannot be kept: $why"
     cp -pP "$link" "$backups$links/" || fail "$link cannot be kept"

@@ -111,6 +111,7 @@ def packages(
         hashes=hashes,
         insecure="yes" if insecure_index else "no",
         allow="yes" if allow_disruption else "no",
+        backups=backups(),
     )
 
 
@@ -131,13 +132,13 @@ def pdsh(manager: str, allow_disruption: bool = False) -> Generator[Command, Non
     if (host.get_fact(Toolchain).get("build") or {}).get("pdsh"):
         host.noop("pdsh is installed")
         return
-    allow = "yes" if allow_disruption else "no"
+    more = {"allow_reload": "yes" if allow_disruption else "no", "backups": backups()}
     if manager == "apt-get":
-        yield script("program_deb", program="pdsh", packages="pdsh", allow_reload=allow)
+        yield script("program_deb", program="pdsh", packages="pdsh", **more)
     else:
         # Red Hat's pdsh reaches nodes by ssh only with a separate package.
         given = {"manager": manager, "program": "pdsh", "packages": "pdsh pdsh-rcmd-ssh"}
-        yield script("program_rpm", **given, allow_reload=allow)
+        yield script("program_rpm", **given, **more)
 
 
 def _lacks(environment: Environment, wanted: Mapping[str, str]) -> bool:

@@ -3,7 +3,7 @@
 # Variables: prefix (the environment), pins (as pip is asked for them, with blanks between),
 # asked (what facts/nccl/on_node/environment.py says), hashes (lines for pip's requirements, or empty),
 # insecure (yes: any index will do), supply (facts/nccl/on_node/supply.py).
-# Needs: place sent lock proxy in_use no_answer
+# Needs: writers closed place sent lock proxy in_use no_answer noted
 # Disturbs: libraries
 # Given: asked supply hashes insecure
 # By: owner

@@ -14,6 +14,7 @@ from pyinfra.api import FunctionCommand, StringCommand, operation
 
 from gpu_node.deploy.engine.effect import unchecked
 from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.workspace.rsync import Removal, send
 from gpu_node.drift.workspace.rules import chmod_words, lacking, mode_of
 from gpu_node.facts.workspace.below import MOST_ENTRIES, Below, file_bits
@@ -91,14 +92,14 @@ def rsync(manager: str, allow_disruption: bool = False) -> Generator[StringComma
     + manager: ``apt-get``, ``dnf`` or ``yum``
     + allow_disruption: even while a running container has GPUs
     """
-    allow = "yes" if allow_disruption else "no"
+    more = {"allow_reload": "yes" if allow_disruption else "no", "backups": replacement.backups()}
     if host.get_fact(Workspace).get("rsync"):
         host.noop("rsync is installed")
     elif manager == "apt-get":
-        yield script("program_deb", program="rsync", packages="rsync", allow_reload=allow)
+        yield script("program_deb", program="rsync", packages="rsync", **more)
     else:
         given = {"manager": manager, "program": "rsync", "packages": "rsync"}
-        yield script("program_rpm", **given, allow_reload=allow)
+        yield script("program_rpm", **given, **more)
 
 
 @operation()
@@ -147,7 +148,8 @@ def files(
         return
     allow = "yes" if allow_disruption or not removals else "no"
     # Files that the source lacks may stay, and the digest differs then: rsync's exit code decides.
-    yield unchecked(script("workspace", path=path, owner=owner, allow=allow, backup=backup))
+    given_folder = {"owner": owner, "allow": allow, "backup": backup}
+    yield unchecked(script("workspace", path=path, **given_folder, backups=replacement.backups()))
     removal = Removal(removals, backup, at_once, owner, allow, checksum)
     given = [source, origin, path, list(excludes), version, dict(peer), total, removal]
     yield unchecked(FunctionCommand(send, given, {"relayed": digest if relays else ""}))

@@ -17,6 +17,7 @@ from pyinfra.api.exceptions import FactProcessError
 from gpu_node.deploy.engine.rights import of_operation
 from gpu_node.deploy.engine.run import Slot, run_of
 from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.files.replace import backups
 from gpu_node.deploy.workspace.copy_side import local_sender, receiver, sender
 from gpu_node.deploy.workspace.progress import bar
 from gpu_node.deploy.workspace.rsync_codes import AS, Copier, is_whole, next_step
@@ -227,7 +228,7 @@ def _may_start(state: State, host: Host, path: str, removal: Removal) -> bool:
     if not removal.most or removal.allow == "yes":
         return True
     asked = {"owner": removal.owner, "allow": removal.allow, "backup": removal.backup}
-    command = script("workspace", path=path, **asked)
+    command = script("workspace", path=path, **asked, backups=backups())
     done, output = execute(host.connector, command, IDLE_SECONDS, of_operation(state, host))
     if not done:
         ended = "nothing was deleted" if removal.at_once else "sent, and nothing was deleted"

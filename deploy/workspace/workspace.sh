@@ -1,14 +1,15 @@
 # Create the folders for the workspace and for what a copy deletes or overwrites. It runs again
 # right before anything is deleted.
 # Variables: path; owner, a user or empty; backup, a folder or empty; allow (yes
-# where nothing is deleted).
-# Needs: writers in_use copier receiver
+# where nothing is deleted); backups, the folder of the run's records.
+# Needs: writers closed place in_use copier receiver noted
 # Disturbs: workspace
 # shellcheck shell=sh disable=SC2154,SC2015
 # It belongs to the user who copies: the SSH user, who needs sudo to create it below a directory of
 # root, or the training user, who may enter the folders that are created on the way to it.
 receiver "$owner" "$path"
 [ -d "$path" ] || {
+  note copy "$path"
   [ -z "$owner" ] || umask 022
   make "$path" || no "cannot be made: $output"
 }
@@ -21,6 +22,7 @@ way "${path%/*}/"
   no "belongs to $(account "$found" 1 || echo "uid $found"), and is to be $wants's; nothing was copied: \
 look at what is in it, then remove it or give it to $wants (chown -R -h $wants: $path)"
 [ -n "$backup" ] || exit 0
+note workspace "$path" "$backup"
 folder=${backup%/*}
 [ ! -L "$folder" ] || no "$folder is a link; the backup was to be a folder"
 umask 077

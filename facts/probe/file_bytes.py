@@ -62,7 +62,8 @@ class FileBytes(FactBase[FileContent]):
             return {"exists": False, "text": "", "problem": ""}
         if not answer or answer[-1] != "whole":
             failed = answer[-1:] == ["failed"]
-            return _unread(" ".join(answer[:-1]) if failed else "the answer is cut short")
+            why = " ".join(answer[:-1]) or "it cannot be opened"
+            return _unread(why if failed else "the answer is cut short")
         try:
             data = bytes.fromhex("".join(answer[:-1]))
         except ValueError as error:

@@ -125,10 +125,10 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
         assert [variables.pop(each) for each in ("proxy", "direct")] == ["", ""]
     if name == "cmake":
         assert variables.pop("owner") == OWNER
+    if "backups" in variables or "noted" in first:
+        assert variables.pop("backups") == replacement.backups()
     if scripts.is_by_owner(name):
         variables = by_owner(name, variables)
-    if "backups" in variables:
-        assert variables.pop("backups") == replacement.backups()
     if name == "replace":
         variables = replaced(variables, unescaped(command), found)
     return {"script": name, **variables}

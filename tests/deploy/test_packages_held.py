@@ -177,7 +177,7 @@ def test_debs(node: Machine, shell: str, note: Path) -> None:
     done = debs(node, shell)
     assert (done.code, done.err) == (0, "")
     assert note.read_text().splitlines() == [f"{name} {VERSION} RUN" for name in sorted(DEBS)]
-    assert node.read("called")[-1] == "apt-mark hold libnccl2 libnccl-dev"
+    assert "apt-mark hold libnccl2 libnccl-dev" in node.read("called")
 
 
 def test_a_hold_that_came_meanwhile(node: Machine, shell: str, note: Path) -> None:

@@ -17,7 +17,7 @@ from pyinfra.api.exceptions import PyinfraError
 from pyinfra.api.host import HostData
 from pyinfra.connectors.util import SUDO_PASSWORD_REQUIRED_LINES, CommandOutput, OutputLine
 
-from gpu_node.deploy.ssh.root import _require_sudo, _require_way
+from gpu_node.deploy.ssh.root import _require_way, require_sudo
 from gpu_node.facts.ask.session import ProbeError
 from gpu_node.inventories.connection.connector import Connector as OurConnector
 from tests.drift import states
@@ -67,8 +67,8 @@ def host(folder: Path, words: str, **data: object) -> Host:
 
 def test_sudo_that_runs(tmp_path: Path) -> None:
     """Nothing is raised; nor where the inventory wants no sudo."""
-    _require_sudo(host(tmp_path, ""))
-    _require_sudo(host(tmp_path, TTY, _sudo=False))
+    require_sudo(host(tmp_path, ""))
+    require_sudo(host(tmp_path, TTY, _sudo=False))
 
 
 ALICE = {"limits": {"user": {"name": "alice", "uid": 1000, "gids": [1000], "groups": ["alice"]}}}
@@ -95,7 +95,7 @@ def test_requiretty(tmp_path: Path, has_terminal: bool, monkeypatch: pytest.Monk
     """Neither a password nor a terminal here helps: the node's SSH session has none."""
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: has_terminal))
     with pytest.raises(ProbeError) as caught:
-        _require_sudo(host(tmp_path, TTY))
+        require_sudo(host(tmp_path, TTY))
     assert str(caught.value).startswith("requiretty is set in the node's sudoers: ")
     assert f"({TTY}); nothing was changed: " in str(caught.value)
     assert "`Defaults:alice !requiretty`" in str(caught.value)
@@ -106,14 +106,14 @@ def test_a_password(tmp_path: Path, has_terminal: bool, monkeypatch: pytest.Monk
     """A node cannot make the deploy ask for one."""
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: has_terminal))
     with pytest.raises(ProbeError, match="sudo asks alice for a password, and there is no"):
-        _require_sudo(host(tmp_path, PASSWORD))
+        require_sudo(host(tmp_path, PASSWORD))
 
 
 @pytest.mark.parametrize("key", ["_sudo_password", "_su_password"])
 def test_a_password_of_the_inventory(tmp_path: Path, key: str) -> None:
     """pyinfra would write it into a command line of the node, which all users there can read."""
     with pytest.raises(ProbeError, match=rf"^found {key} \(.*\); allowed: .*; next: "):
-        _require_sudo(host(tmp_path, "", **{key: "hunter2"}))
+        require_sudo(host(tmp_path, "", **{key: "hunter2"}))
 
 
 def test_a_password_reaches_no_node(

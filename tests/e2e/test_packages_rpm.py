@@ -29,6 +29,7 @@ BESIDES = {
 OURS = (
     *("etc/yum.repos.d", "etc/pki", "etc/dnf/plugins/versionlock.list", "etc/ld.so.cache"),
     *("usr/include", "usr/lib64", "var/lib/rpm", "var/lib/dnf", "var/lib/gpu-node"),
+    "var/backups",
 )
 
 

@@ -1,0 +1,225 @@
+"""`gpu-node restore`: one node's configuration files, back to what they were before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyinfra.api import Host, State
+from pyinfra.context import ctx_host
+
+from gpu_node.deploy.console import UserConsole
+from gpu_node.deploy.engine.rights import of_inventory
+from gpu_node.deploy.files import replace as replacement
+from gpu_node.deploy.files.replace import ABSENT
+from gpu_node.deploy.restore import places
+from gpu_node.deploy.restore.changes import changed_lines
+from gpu_node.deploy.restore.commands import left_alone
+from gpu_node.deploy.restore.node import NodeFiles, Refused, sum_of_content
+from gpu_node.deploy.restore.records import MOST_FILES, MOST_TOTAL, RUN_ID, RunRecord, Unusable
+from gpu_node.deploy.restore.walk import Target, runs_back_to, targets
+from gpu_node.deploy.ssh.root import require_sudo
+from gpu_node.facts.ask.gather import NotConnected, chosen, connect, host_data
+from gpu_node.facts.ask.session import ProbeError, close
+from gpu_node.facts.probe.file_bytes import FileContent
+from gpu_node.inventories.errors import shown, worded
+from gpu_node.inventories.escape import visible
+from gpu_node.inventories.interrupt import LINE, at_once
+from gpu_node.inventories.plurals import counted
+
+_MOST_LISTED, _MOST_COMMANDS = 20, 100
+
+
+class NotRestored(Exception):
+    """Nothing was written; str() is for the user, without the name of the node."""
+
+
+class NoSuchRun(Exception):
+    """The node has no such run; str() is for the user."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asks for: the node, the run (empty: the last), and what is left out."""
+
+    inventory: str
+    node: str
+    run: str = ""
+    skip_changed: bool = False
+    dry: bool = False
+
+
+@dataclass(frozen=True)
+class _Write:
+    """One file to write: what it holds now and what it held before, None if it was absent."""
+
+    target: Target
+    now: FileContent
+    new: str | None
+
+
+def restore(asked: Asked, console: UserConsole) -> int:
+    """Put the files of one node back, if the user confirms; return the exit code.
+
+    Raises NotRestored, NoSuchRun, Unconfirmed, PyinfraError for an unusable inventory.
+    """
+    host_data(asked.inventory, asked.node)
+    stage = ["nothing was changed"]
+    with (
+        at_once(lambda: f"{LINE}; {stage[0]}"),
+        chosen(asked.inventory, (asked.node,)) as (state, hosts),
+    ):
+        (host,) = (each for each in hosts if each.name == asked.node)
+        with ctx_host.use(host):
+            try:
+                _open(state, host)
+                return _Restoring(asked, console, NodeFiles(host, of_inventory(host)), stage).done()
+            except (Refused, Unusable, NotConnected, ProbeError) as error:
+                raise NotRestored(visible(str(error))) from error
+            finally:
+                close(host.connector)
+
+
+def _open(state: State, host: Host) -> None:
+    connect(state, host)
+    require_sudo(host)
+
+
+class _Restoring:
+    """One restore of one node; `stage` has what an interruption leaves."""
+
+    def __init__(
+        self, asked: Asked, console: UserConsole, node: NodeFiles, stage: list[str]
+    ) -> None:
+        self.asked, self.console, self.node, self.stage = asked, console, node, stage
+        self._now: dict[str, FileContent] = {}
+        self._total = 0
+
+    def done(self) -> int:
+        """Return the exit code."""
+        recorded = self.node.runs()
+        runs = self._chosen(recorded)
+        found = self._targets(runs)
+        if kept := [each for each in found if each.problem]:
+            self._explain(kept)
+        writes = [self._write(each) for each in found if not each.problem and not each.is_same]
+        self._show(runs, writes)
+        if not writes:
+            self.console.say("No file is to be put back; nothing was changed")
+            return 0
+        if self.asked.dry:
+            self.console.say("Nothing was changed.")
+            return 0
+        count = counted(len(writes), "file")
+        self.node.require_idle()
+        question = f"Put {count} back on {self.asked.node} as before run {runs[-1].name}?"
+        self.console.confirm(question, "the restore", "nothing was changed")
+        self.node.require_idle()
+        return self._written(writes)
+
+    def _chosen(self, recorded: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
+        """Return the runs to take back, the newest first."""
+        if not recorded:
+            why = f"none in {self.node.top}; nothing was changed"
+            raise NotRestored(worded("no record of a run", why, "a node that a run has changed"))
+        if runs := runs_back_to(recorded, self.asked.run or recorded[0].name):
+            for run in runs:
+                if run.problem:
+                    raise Unusable(f"run {run.name}: {run.problem}; nothing was changed")
+            return runs
+        why = f"no such run on {self.asked.node}"
+        allowed = ", ".join(map(_run_shown, recorded[:_MOST_LISTED]))
+        raise NoSuchRun(f"--run: {worded(shown(self.asked.run), why, allowed)}")
+
+    def _targets(self, runs: Sequence[RunRecord]) -> list[Target]:
+        paths = {change.path for run in runs for change in run.changes}
+        if len(paths) > MOST_FILES:
+            raise Unusable(f"the runs name {len(paths)} files, more than {MOST_FILES}")
+        return targets(runs, self._sum_now)
+
+    def _sum_now(self, path: str, user: str) -> str:
+        self._now[path] = self._bounded(self.node.content(path, user))
+        return sum_of_content(self._now[path])
+
+    def _bounded(self, content: FileContent) -> FileContent:
+        """Return a content; raises Unusable if all of them would take too much memory here."""
+        self._total += len(content["text"])
+        if self._total > MOST_TOTAL:
+            raise Unusable(f"the files have more than {MOST_TOTAL >> 20} MiB; nothing was changed")
+        return content
+
+    def _explain(self, kept: Sequence[Target]) -> None:
+        """Name the files that changed since; raises NotRestored unless they are to be left out."""
+        lines = [f"{each.path}: {each.problem}" for each in kept]
+        if self.asked.skip_changed:
+            for line in lines:
+                self.console.say(f"left as it is: {line}")
+            return
+        backups = f"{self.node.top}/RUN/PATH on the node"
+        then = f"compare them with {backups}, or leave them as they are: --skip-changed"
+        count = counted(len(kept), "file")
+        why = "the earlier content would undo another program's work; nothing was changed"
+        problem = worded(f"{count} changed since", why, "files as the run left them", then)
+        raise NotRestored("\n".join([problem, *(f"  {line}" for line in lines)]))
+
+    def _write(self, target: Target) -> _Write:
+        new = None
+        if target.before != ABSENT:
+            new = self._bounded(self.node.backup(target))["text"]
+        return _Write(target, self._now[target.path], new)
+
+    def _show(self, runs: Sequence[RunRecord], writes: Sequence[_Write]) -> None:
+        """Show what becomes of each file, what stays live, and what is left to the user."""
+        for run in runs:
+            self.console.say(f"takes back run {_run_shown(run)}")
+        lines = [line for each in writes for line in _lines(each)]
+        lines += [f"stays: {each}" for each in _live(writes)]
+        others = [*dict.fromkeys(left_alone(runs, self.node.top))]
+        lines += [f"left to you: {each}" for each in others[:_MOST_COMMANDS]]
+        if len(others) > _MOST_COMMANDS:
+            lines.append(f"left to you: {len(others) - _MOST_COMMANDS} more, see {self.node.top}")
+        if lines:
+            self.console.print("".join(f"{line}\n" for line in lines))
+
+    def _written(self, writes: Sequence[_Write]) -> int:
+        run = replacement.run()
+        self.stage[0] = f"some files are back; gpu-node restore --run {run} takes that back"
+        failed = 0
+        for each in writes:
+            problem, printed = self.node.put_back(each.target, each.now, each.new)
+            for line in printed[:_MOST_LISTED]:
+                self.console.say(line.removeprefix("gpu-node: "))
+            if problem:
+                failed += 1
+                self.console.say(f"{each.target.path}: not put back: {problem}")
+        if failed < len(writes):
+            count = counted(len(writes) - failed, "file")
+            self.console.say(f"{count} put back as run {run}; --run {run} takes that back")
+        return 1 if failed else 0
+
+
+def _lines(write: _Write) -> list[str]:
+    now = write.now["text"] if write.now["exists"] else None
+    return [*changed_lines(write.target.path, now, write.new)]
+
+
+def _live(writes: Sequence[_Write]) -> list[str]:
+    """Return what goes on with the content that the files have now, and what ends that."""
+    found: dict[str, None] = {}
+    for each in writes:
+        place = places.place_of(each.target.path, each.target.user)
+        if place is not None and place.live:
+            found[f"{each.target.path}: {place.live}{f': {place.then}' if place.then else ''}"] = (
+                None
+            )
+    return [*found]
+
+
+def _run_shown(run: RunRecord) -> str:
+    files = counted(len({each.path for each in run.changes}), "file")
+    return f"{run.name} ({files}, {run.when:%Y-%m-%d %H:%M} UTC)"
+
+
+def is_run_id(text: str) -> bool:
+    """Whether a text has the form of a run's name."""
+    return RUN_ID.fullmatch(text) is not None

@@ -1,0 +1,155 @@
+"""What a restore makes of the records of a node: which it refuses, and where each file is back."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from gpu_node.deploy.driver.operations import KERNEL_HOLD
+from gpu_node.deploy.engine.scripts import FILES, text
+from gpu_node.deploy.files.replace import ABSENT
+from gpu_node.deploy.restore.changes import changed_lines
+from gpu_node.deploy.restore.commands import left_alone
+from gpu_node.deploy.restore.places import place_of
+from gpu_node.deploy.restore.records import Change, RunRecord, Unusable, parse
+from gpu_node.deploy.restore.walk import runs_back_to, target
+from tests import case_files
+from tests.case_files import Case
+
+CASES = case_files.cases(Path(__file__).parent / "restore")
+SUMS = {"$A": sha256(b"a").hexdigest(), "$B": sha256(b"b").hexdigest()}
+WHEN = datetime(2027, 1, 15, tzinfo=timezone.utc)
+PATH, RUN = "/etc/fstab", "20270115T080000Z"
+
+
+def of(subject: str) -> list[Case]:
+    """The cases of one subject."""
+    return [case for case in CASES if case.subject == subject]
+
+
+def answer_of(case: Case) -> list[str]:
+    """The lines that a node sends: those of the case, or one of a run with a line of it."""
+    data, run = case.data, f"run 1 {RUN}"
+    lines = list(data.get("answer", ()))
+    if "line" in data:
+        lines = [run, f"manifest {data['line']}", "end"]
+    if "also" in data:
+        lines = [run, f"also {data['also']}", "end"]
+    if "also_long" in data:
+        lines = [run, f"also + copy /{'x' * data['also_long']}", "end"]
+    if "repeated" in data:
+        many = data["repeated"]
+        each = [many["line"].replace("$N", f"{at:02}") for at in range(many["times"])]
+        lines = [*filter(None, [many.get("first")]), *each, "end"]
+    for name, value in SUMS.items():
+        lines = [line.replace(name, value) for line in lines]
+    return lines
+
+
+@pytest.mark.parametrize("case", of("records"), ids=str)
+def test_an_answer(case: Case) -> None:
+    """Its runs and their files, or the reason why nothing of it is used."""
+    try:
+        runs = parse(answer_of(case))
+        problem = next((run.problem for run in runs if run.problem), "")
+    except Unusable as error:
+        runs, problem = (), str(error)
+    if "line" in case.data or "problem" in case.data:
+        assert case.data.get("problem", "gpu-node did not write this line") in problem
+        assert problem.isprintable() and len(problem) < 400
+        return
+    found = {run.name: [each.path for each in run.changes] for run in runs}
+    assert problem == "" and found == case.data.get("runs", {RUN: []})
+    assert "runs" in case.data or runs[0].also == ()
+
+
+def runs_of(case: Case) -> list[RunRecord]:
+    """The runs of a case, the newest first."""
+    runs = []
+    for name, lines in case.data["runs"].items():
+        pairs = [line.replace("-", ABSENT).split(">") for line in lines]
+        modes = ["" if before == ABSENT else "644" for before, _ in pairs]
+        changes = [
+            Change(before, after, mode, "0:0" if mode else "", "root", PATH)
+            for (before, after), mode in zip(pairs, modes, strict=True)
+        ]
+        runs.append(RunRecord(name, WHEN, tuple(changes)))
+    return runs
+
+
+@pytest.mark.parametrize("case", of("walk"), ids=str)
+def test_a_way_back(case: Case) -> None:
+    """Where a file is back, and which run has the copy; or why it stays."""
+    now = case.data["now"].replace("-", ABSENT)
+    found = target(PATH, now, runs_of(case))
+    assert found.problem == case.data.get("problem", "")
+    if not found.problem:
+        assert found.before == case.data["before"].replace("-", ABSENT)
+        assert found.backup == case.data.get("backup", "")
+        assert found.is_same == (found.before == now)
+
+
+def test_back_to_a_run() -> None:
+    """All runs after it are taken back first; of a run that is not there, none."""
+    runs = [RunRecord(name, WHEN) for name in ("R3", "R2", "R1")]
+    assert [run.name for run in runs_back_to(runs, "R2")] == ["R3", "R2"]
+    assert runs_back_to(runs, "R9") == ()
+
+
+@pytest.mark.parametrize("case", of("commands"), ids=str)
+def test_what_is_left_to_the_user(case: Case) -> None:
+    also = tuple(tuple(line.split(" ")) for line in case.data["also"])
+    assert [*left_alone([RunRecord("R", WHEN, (), also)], "/top")] == case.data["shown"]
+
+
+# Paths that no inventory and no node gives: a case is about their form.
+MADE_UP = {"/etc/a'b; reboot", "/etc/l.conf", "/etc/systemd/system/x.d/zz.conf"}
+# What `put` writes in scripts, where a variable is a part of it.
+PUT = {
+    "/etc/systemd/system/nvidia-persistenced.service.d/gpu-node.conf",
+    "/etc/systemd/system/gpu-node-persistence.service",
+}
+_PATH = re.compile(r"=(/(?:etc|var/lib)/[\w./-]+\.\w+|/etc/pki/[\w./-]+)$", re.MULTILINE)
+
+
+def written() -> list[tuple[str, str]]:
+    """The files that operations write, each with its user."""
+    folder = Path(__file__).parent / "operations"
+    commands = (
+        command for case in case_files.cases(folder) for command in case.data.get("commands", ())
+    )
+    found = {
+        (str(each["file"]), str(each.get("user", "root")))
+        for each in commands
+        if isinstance(each, dict) and each.get("script") == "replace"
+    }
+    put = {path for name in FILES if " | put " in text(name) for path in _PATH.findall(text(name))}
+    return sorted(found | {(path, "root") for path in put | PUT | {KERNEL_HOLD}})
+
+
+@pytest.mark.parametrize(("path", "user"), written())
+def test_what_a_run_writes_can_be_put_back(path: str, user: str) -> None:
+    """Each file of an operation's case is in a place that a restore accepts."""
+    assert place_of(path, user) is not None or path in MADE_UP
+
+
+def test_lines_that_stay_are_not_shown() -> None:
+    """They are the user's, and may have a secret; a line of dashes is one of the file."""
+    now, new = "token=SECRET\nours\n--- end\n", "token=SECRET\n--- end\n"
+    shown = [*changed_lines("/root/.bashrc", now, new)]
+    assert shown == ["/root/.bashrc: gets its earlier content", "  -ours"]
+    assert [*changed_lines("/x", "a\n-- end\n", "a\n")][1:] == ["  --- end"]
+    assert [*changed_lines("/x", "a\n", None)] == ["/x: is removed"]
+    assert [*changed_lines("/x", None, "gr\xc3\xb6\xdf\n")][1:] == ["  +grö\\xdf"]
+
+
+def test_a_huge_file_is_not_compared() -> None:
+    """difflib takes quadratic time: 16 MiB of lines that all differ end at once."""
+    now, new = ("\n".join(f"{at}{end}" for at in range(400_000)) for end in "ab")
+    assert "too many to compare here" in [*changed_lines("/etc/hosts", now, new)][1]
+    many = "".join(f"{at}\n" for at in range(500))
+    assert len([*changed_lines("/etc/hosts", many, "")]) == 62
