@@ -89,4 +89,4 @@ release: setup-dev
 
 clean:
 	@[ ! -x $(BIN)/gpu-node ] || $(BIN)/gpu-node lab down
-	@rm -rf .venv .bench .lab .lanes dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .venv .bench .lab .lanes dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

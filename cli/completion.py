@@ -1,4 +1,4 @@
-"""What the Tab key offers for a parameter, in the shell that docs/guide.md sets up."""
+"""What the Tab key offers for a parameter; docs/how-to/shell-and-editor.md sets it up."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from gpu_node.drift.engine.finding import Finding, Severity
 from gpu_node.drift.engine.registry import RULES
-from gpu_node.drift.engine.rule import is_on
 from gpu_node.drift.engine.shown_facts import FACTS
+from gpu_node.drift.engine.switches import is_on
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.signs import SEVERITY_STYLES
@@ -122,7 +122,7 @@ def snapshot(report: Report, seen: Mapping[str, Seen], asked: frozenset[str]) ->
         wanted = seen[node].wanted
         if rule not in RULES and not rule.endswith(_UNREADABLE):
             return "this version has no such rule"
-        if not is_on(rule, wanted):
+        if not is_on(rule, wanted, report.day):
             return "`checks` of the inventory turns it off"
         is_judged = rule not in RULES or RULES[rule].is_judged(wanted)
         return "" if is_judged else "the inventory does not ask for it any more"

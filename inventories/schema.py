@@ -126,7 +126,7 @@ class ClusterFile(Model):
     hosts: Annotated[dict[str, object], _HOSTS]
 
 
-class _WholeFile(Model):
+class WholeFile(Model):
     """The same with its entries: a next step is tried on it."""
 
     cluster: fields.Name
@@ -275,7 +275,7 @@ def _model_at(path: KeyPath) -> tuple[type[Model], int]:
         return Layer, 1
     if path[:1] in (("groups",), ("hosts",)) and path[1:]:
         return (HostEntry if path[0] == "hosts" else Layer), 2
-    return _WholeFile, 0
+    return WholeFile, 0
 
 
 def _misplaced(document: Document, path: KeyPath) -> str:

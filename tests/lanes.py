@@ -35,6 +35,8 @@ PYTEST = [
     # A test that never ends is named, with what each thread does, while CI has time left.
     *("--timeout=1500", "--timeout-method=thread"),
 ]
+# Without its notice about the next release of mkdocs; a link that leads nowhere fails.
+MKDOCS = ["env", "NO_MKDOCS_2_WARNING=1", sys.executable, "-m", "mkdocs", "build", "--strict", "-q"]
 # The time in which an interrupted lane may restore what it uses.
 ENDING_SECONDS = 7
 # A lane may print a table, which is shown when it has passed.
@@ -110,6 +112,7 @@ LANES = {
             [sys.executable, "-m", "ruff", "check", "--quiet", "."],
             [sys.executable, "-m", "mypy", "--no-error-summary"],
             [sys.executable, "-m", "tests.audit"],
+            [*MKDOCS, "--site-dir", str(LOGS / "site")],
         ],
         nice=BEHIND,
     ),

@@ -108,7 +108,7 @@ _CLOSING = {"fi", "done", "esac", "}"}
 _BEFORE_ONE = {"then", "do", "else", "elif", "!", *_OPENING - {"for", "case", "select"}}
 _SETTING = {"export", "declare", "local", "readonly", "typeset"}
 # What a shell puts into a word of a command line.
-_EXPANDS = re.compile(r"\$\(.*\)|\$\{.*?\}|\$\w*|`[^`]*`?", re.DOTALL)
+_EXPANDS = re.compile(r"\$\(.*|\$\{[^}]*\}?|\$\w*|`[^`]*`?", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _ENDPOINT = re.compile(r"([^:]+|\[.*\])(?::([^:]*))?", re.DOTALL)
 # The characters of a variable, the words of a command, and the shells in shells that are followed.

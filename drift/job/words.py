@@ -20,7 +20,7 @@ _PLAIN = re.compile(r"""[^\s\\'"$`;&|()<>\x00\x1f]+""")
 _QUOTED = re.compile(r'[^\\"$`\x00\x1f]+')
 _DIVIDES = re.compile(r"[\s\x1f]+")
 # What a shell expands where no quotes are: files of these names, and {a,b}, {1..3} and ~user.
-GLOB = re.compile(r"[*?]|\[.+\]")
+GLOB = re.compile(r"[*?]|\[[^\[\]]+\]")
 EXPANDED = re.compile(rf"{GLOB.pattern}|\{{[^{{}}]*(,|\.\.|$)|^~[^/]")
 _PARENTHESES, _BRACES = re.compile(r"[()\n]"), re.compile(r"[{}\n]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

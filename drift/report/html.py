@@ -13,6 +13,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from gpu_node.drift.ranges import ranges
+from gpu_node.drift.report import changes, off
 from gpu_node.drift.report.formats import Page
 from gpu_node.drift.report.full import grouped, lines
 from gpu_node.drift.report.matrix import labels_and_columns
@@ -42,7 +43,12 @@ def parts(report: Report, page: Page) -> tuple[str]:
         start="" if page.head else str(start_line(report)),
         kinds=[str(line) for line in (*of_jobs(report), *outline(hosts)) if line.plain],
         repair=visible(deploy_command(report.inventory)) if is_repaired else "",
-        problems=[_problem(each, hosts) for each in listed],
+        problems=[
+            {**_problem(each, hosts), "mark": changes.mark(report.changes, each.all)}
+            for each in listed
+        ],
+        off=[*off.texts(hosts, full=True)],
+        changes=[line.plain for line in changes.lines(report.changes, hosts) if line.plain],
         unread=[
             {
                 "nodes": visible(ranges(names, hosts)),

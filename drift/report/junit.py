@@ -8,9 +8,10 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.registry import RULES
-from gpu_node.drift.engine.rule import is_on
+from gpu_node.drift.engine.switches import is_on
 from gpu_node.drift.report.formats import Page
 from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.drift.report.off import entry
 from gpu_node.inventories.escape import visible
 
 # The case of every node that says whether it answered.
@@ -47,9 +48,14 @@ def _suite(name: str, report: Report) -> Element:
     for rule, found in findings.items():
         cases[rule] = _case(name, rule)
         _judge(cases[rule], found)
+    for off in host.off:
+        if off.rule not in cases:
+            cases[off.rule] = _case(name, off.rule)
+            SubElement(cases[off.rule], "skipped", {"message": _text(entry(off))})
     suite = Element("testsuite", {"name": _text(name), "tests": str(len(cases))})
     suite.set("failures", str(sum(case.find("failure") is not None for case in cases.values())))
     suite.set("errors", str(sum(case.find("error") is not None for case in cases.values())))
+    suite.set("skipped", str(sum(case.find("skipped") is not None for case in cases.values())))
     suite.set("timestamp", report.generated)
     suite.extend(cases.values())
     return suite
@@ -97,7 +103,7 @@ def _judged(host: HostReport, report: Report) -> Iterator[str]:
         is_left_out = rule.newcomers or (rule.command and seen.task is None)
         if is_left_out or (rule.several and not several):
             continue
-        if is_on(rule.id, seen.wanted) and rule.is_judged(seen.wanted):
+        if is_on(rule.id, seen.wanted, report.day) and rule.is_judged(seen.wanted):
             yield rule.id
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpu_node.drift.ranges import ranges
+from gpu_node.drift.report import changes, off
 from gpu_node.drift.report.formats import Page, plain, printed
 from gpu_node.drift.report.matrix import matrix
 from gpu_node.drift.report.model import HostReport, Report
@@ -29,19 +30,23 @@ def parts(report: Report, page: Page) -> Iterator[str]:
     yield f"{_block(head)}\n" if page.head else f"{_code(head)}\n\n{_code(answer)}\n\n"
     yield f"{report.generated}\n\n"
     for each in listed:
-        yield from _problem(each, hosts)
+        yield from _problem(each, changes.mark(report.changes, each.all), hosts)
     for (status, error), names in errors(hosts).items():
         yield f"- **{status}** {_code(ranges(names, hosts))}\n\n{_block(error, '  ')}\n"
+    noted = [f"{'  ' * depth}{words}" for depth, words in off.texts(hosts, full=True)]
+    noted += [line.plain for line in changes.lines(report.changes, hosts)]
+    if noted:
+        yield f"\n{_block(chr(10).join(noted))}"
     if any(repair_of(each, hosts) in ("deploy", "partly") for each in listed):
         yield f"\nRepair: {_code(deploy_command(report.inventory))}\n"
     facts = printed(matrix(hosts, _WIDTH, alike=True), plain(io.StringIO(), width=_WIDTH))
     yield f"\n<details><summary>Facts</summary>\n\n{_block(facts)}\n</details>\n"
 
 
-def _problem(problem: Problem, hosts: Mapping[str, HostReport]) -> Iterator[str]:
+def _problem(problem: Problem, mark: str, hosts: Mapping[str, HostReport]) -> Iterator[str]:
     """Yield a problem as an item of a list, with what follows from it and who repairs it below."""
     on = ranges(problem.nodes, hosts)
-    yield f"- **{problem.severity}** {_code(problem.id)} on {_code(on)}\n"
+    yield f"- **{mark}{problem.severity}** {_code(problem.id)} on {_code(on)}\n"
     yield f"  - found: {_code(text(problem, list(hosts)))}\n"
     if rules := leads_to(problem):
         yield f"  - leads to: {_code(', '.join(rules))}\n"

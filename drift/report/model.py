@@ -108,6 +108,8 @@ class Report(_Part):
     summary: Summary
     # What changed since an earlier report; the JSON of a report without --since does not have it.
     changes: Changes | None = None
+    # The day of the judgement, in this machine's time zone.
+    day: date = Field(default_factory=date.today, exclude=True, repr=False)
 
     def part(self, areas: Collection[str] | None, nodes: Collection[str] | None) -> Report:
         """Return the report of some areas and some nodes alone; None: of all."""
@@ -203,6 +205,7 @@ def build(
             states, judged.drifting, {name: node.wanted for name, node in seen.items()}, day
         ),
         summary=_summary(hosts),
+        day=day,
     )
 
 

@@ -34,29 +34,33 @@ def lines(
 
     `only` chooses by rule, area or node. `full`: each finding has a line as well.
     """
+    for depth, words in texts(hosts, only, full):
+        yield Padding(at_commas(Text(words), width - depth * _GAP), (0, 0, 0, depth * _GAP))
+
+
+def texts(
+    hosts: Mapping[str, HostReport], only: Collection[str] = (), full: bool = False
+) -> Iterator[tuple[int, str]]:
+    """Yield the same as text, each line with its depth below the first one."""
     entries: dict[str, list[OnNode]] = {}
     for name, host in hosts.items():
         for each in host.off:
             if not only or names(only, each.rule) or name in only:
-                entries.setdefault(_entry(each), []).append(OnNode(name, each))
+                entries.setdefault(entry(each), []).append(OnNode(name, each))
     if entries:
         total = counted(sum(map(len, entries.values())), "finding")
-        yield Text(f"{total} off by checks in the inventory (not repaired, no failure):")
-    for entry, found in entries.items():
+        yield 0, f"{total} off by checks in the inventory (not repaired, no failure):"
+    for name, found in entries.items():
         rules = list(dict.fromkeys(each.finding.rule for each in found))
         on = ranges(dict.fromkeys(each.node for each in found), hosts)
-        words = f"{entry}: {counted(len(found), 'finding')} on {on}: {', '.join(rules)}"
-        yield _indented(words, width)
+        yield 1, visible(f"{name}: {counted(len(found), 'finding')} on {on}: {', '.join(rules)}")
         for node, each in found if full else ():
             about = f"{each.subject}: " if each.subject not in ("", node) else ""
-            yield _indented(f"{node}: {each.rule}: {about}{each.found}", width, 2 * _GAP)
+            yield 2, visible(f"{node}: {each.rule}: {about}{each.found}")
 
 
-def _entry(finding: OffFinding) -> str:
+def entry(finding: OffFinding) -> str:
+    """Return the entry of `checks` that turns a finding off, with its day and its reason."""
     if finding.until is None:
         return f"{finding.entry} (false)"
     return f"{finding.entry} (until {finding.until}: {finding.reason})"
-
-
-def _indented(words: str, width: int, gap: int = _GAP) -> RenderableType:
-    return Padding(at_commas(Text(visible(words)), width - gap), (0, 0, 0, gap))

@@ -63,6 +63,10 @@ def parts(report: Report, page: Page) -> Iterator[str]:
                 for (name, rule, severity), count in found.items()
             ],
         ),
+        "node_findings_off": (
+            "Findings on a node that the inventory turns off.",
+            [({"node": name}, len(host.off)) for name, host in report.hosts.items()],
+        ),
     }
     for name, (text, samples) in metrics.items():
         yield f"# HELP gpu_node_{name} {text}\n# TYPE gpu_node_{name} gauge\n"

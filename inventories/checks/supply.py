@@ -41,7 +41,7 @@ def _sums(sums: object) -> tuple[str, ...]:
 Hashes = Annotated[
     dict[
         Annotated[str, BeforeValidator(_requirement)],
-        Annotated[tuple[str, ...], BeforeValidator(_sums)],
+        Annotated[tuple[str, ...], BeforeValidator(_sums, json_schema_input_type=str | list[str])],
     ],
     BeforeValidator(lambda value: fields.each_once(value, str)),
     Field(

@@ -1,4 +1,7 @@
-"""The kinds of value a cluster file holds: what each accepts, and the words that say so."""
+"""The kinds of value a cluster file holds: what each accepts, and the words that say so.
+
+Where a person writes another type than the one that is made of it, json_schema_input_type has it.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -125,7 +128,7 @@ def _sized(*words: str) -> BeforeValidator:
             raise ValueError("the unit is missing" if is_number else "")
         return value if value in words else parse_size(value)
 
-    return BeforeValidator(check)
+    return BeforeValidator(check, json_schema_input_type=str)
 
 
 def _nofile(value: object) -> object:
@@ -337,8 +340,8 @@ Memlock = Annotated[
 ]
 Nofile = Annotated[
     StrictInt,
-    BeforeValidator(_nofile),
     _number_of("files", least=1024, most=1 << 30, example=65536),
+    BeforeValidator(_nofile),
 ]
 # The kernel's PID_MAX_LIMIT.
 Nproc = Annotated[StrictInt, _number_of("processes", least=1024, most=1 << 22, example=65536)]
@@ -362,7 +365,7 @@ ProxyUrl = Annotated[
 ]
 Direct = Annotated[
     tuple[str, ...],
-    BeforeValidator(_direct),
+    BeforeValidator(_direct, json_schema_input_type=str | list[str]),
     Field(
         examples=[[".example.org"]],
         description="a list of hosts, domains and addresses, such as [.example.org, 10.0.0.4]",
@@ -390,7 +393,7 @@ NcclVersion = Annotated[
 ]
 DriverVersion = Annotated[
     str,
-    BeforeValidator(_driver),
+    BeforeValidator(_driver, json_schema_input_type=str | int),
     Field(
         examples=["535.154.05"],
         description="""a driver's version or branch, such as "535.154.05" or 535""",
@@ -401,7 +404,7 @@ Pins = Annotated[
         Annotated[str, BeforeValidator(_package)],
         Annotated[str, BeforeValidator(_pinned)],
     ],
-    BeforeValidator(_pins),
+    BeforeValidator(_pins, json_schema_input_type=str | dict[str, str]),
     Field(
         examples=[{"pyarrow": "15.0.2"}],
         description="""packages with full versions in quotes, such as {pyarrow: "15.0.2"}""",
@@ -409,7 +412,7 @@ Pins = Annotated[
 ]
 SystemPackages = Annotated[
     tuple[str, ...],
-    BeforeValidator(_system_packages),
+    BeforeValidator(_system_packages, json_schema_input_type=str | list[str]),
     Field(
         examples=[["nvidia-dkms-535"]],
         description="a list of names of packages, such as [nvidia-dkms-535, nvidia-utils-535]",
@@ -418,7 +421,7 @@ SystemPackages = Annotated[
 Environments = Annotated[
     tuple[str, ...],
     AfterValidator(_of_environments),
-    BeforeValidator(_folders),
+    BeforeValidator(_folders, json_schema_input_type=str | list[str]),
     Field(
         examples=[["/opt/conda/envs/dis"]],
         description="a list of folders of Python environments, such as [/opt/conda/envs/dis]",
@@ -439,7 +442,7 @@ Precision = Annotated[
 ]
 Parameters = Annotated[
     int,
-    BeforeValidator(_parameters),
+    BeforeValidator(_parameters, json_schema_input_type=str | int | float),
     Field(examples=["7B"], description="a number of parameters, such as 7e9, 7B or 350M"),
 ]
 ZeroStage = Annotated[

@@ -176,7 +176,7 @@ Node = Annotated[
 ]
 Patterns = Annotated[
     tuple[str, ...],
-    BeforeValidator(_patterns),
+    BeforeValidator(_patterns, json_schema_input_type=str | list[str]),
     Field(
         examples=[[".git/", "cache/*"]],
         description="a list of rsync's patterns, relative to the source: [.git/, cache/*]",
@@ -186,7 +186,7 @@ Patterns = Annotated[
 
 Share = Annotated[
     int,
-    BeforeValidator(_share),
+    BeforeValidator(_share, json_schema_input_type=str),
     Field(ge=0, le=100, examples=["20%"], description="a share in percent, such as 20%"),
 ]
 Kept = Annotated[

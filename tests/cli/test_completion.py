@@ -1,4 +1,4 @@
-"""Completion as docs/guide.md sets it up, by the Tab key of a real bash."""
+"""Completion as docs/how-to/shell-and-editor.md sets it up, by the Tab key of a real bash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLUSTER = (
 
 
 class Bash:
-    """A bash at a terminal, in a folder with a cluster file, with the line of the guide."""
+    """A bash at a terminal, in a folder with a cluster file, with the line of that page."""
 
     def __init__(self, folder: Path) -> None:
         (folder / "cluster").mkdir()

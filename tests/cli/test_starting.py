@@ -168,9 +168,10 @@ def test_help_takes_little_more_than_python() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_its_script(shell: str) -> None:
-    """The guide has the line for each shell; what a script asks is answered without the rooms."""
+    """The page has the line for each shell; what a script asks is answered without the rooms."""
     source = f"_GPU_NODE_COMPLETE={shell}_source"
-    assert f"{source} gpu-node" in (REPOSITORY / "docs" / "guide.md").read_text()
+    page = REPOSITORY / "docs" / "how-to" / "shell-and-editor.md"
+    assert f"{source} gpu-node" in page.read_text()
     done = subprocess.run(
         ["env", source, BIN / "gpu-node"], env=environment(), capture_output=True, text=True
     )

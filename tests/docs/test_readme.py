@@ -12,7 +12,7 @@ from gpu_node.cli.commands import NAMES
 REPOSITORY = Path(__file__).parents[2]
 README = REPOSITORY / "README.md"
 MOST_WORDS = 900
-PAGES = [README, REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+PAGES = [README, REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 
 
 def test_it_is_short() -> None:
@@ -30,8 +30,10 @@ def test_each_link_leads_to_a_file(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_each_command_exists(page: Path) -> None:
-    """`gpu-node NAME` in a line of code or in backquotes."""
+    """`gpu-node NAME` in a line or a block of code, or in backquotes."""
     text = page.read_text(encoding="utf-8")
-    code = [*re.findall(r"`([^`]+)`", text), *re.findall(r"(?m)^    (.+)$", text)]
+    fenced = re.findall(r"(?ms)^```\w*\n(.*?)^```$", text)
+    plain = re.sub(r"(?ms)^```.*?^```$", "", text)
+    code = [*fenced, *re.findall(r"`([^`]+)`", plain), *re.findall(r"(?m)^    (.+)$", plain)]
     named = {name for each in code for name in re.findall(r"gpu-node ([a-z][a-z-]+)\b", each)}
     assert named <= {*NAMES}, named

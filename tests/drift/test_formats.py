@@ -97,14 +97,15 @@ def test_a_stream_of_any_encoding_takes_it(form: str) -> None:
 
 
 def test_the_cases_of_junit_are_the_rules_that_judged_a_node() -> None:
-    """One that is off, needs a key or several nodes is none; one that found nothing has passed."""
+    """One that needs a key or several nodes is none; one that found nothing has passed."""
     wanted = {"checks": {"limits.nofile": False}}
     alone = reports.report({"n": states.seen(reports.FRESH, **wanted)})
     text = written("junit", alone)
     assert 'name="answer" />' in text and 'name="driver.not-loaded" />' in text
     assert re.search('"shm.too-small">\n +<failure type="error" message="/dev/shm: 64M">', text)
     assert 'type="warning"' in text
-    for absent in ("limits.nofile", "shm.differs", "host.memory-for-twin", "job.batch"):
+    assert re.search('"limits.nofile">\n +<skipped message="limits.nofile .false.', text)
+    for absent in ("shm.differs", "host.memory-for-twin", "job.batch"):
         assert f'name="{absent}"' not in text
     gone = written("junit", reports.report(reports.THREE))
     assert re.search('name="answer">\n +<error type="unreachable" message="Could not', gone)

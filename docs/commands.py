@@ -1,0 +1,63 @@
+"""Writes docs/reference/commands.md: every command of gpu-node, by what click knows of it.
+
+`python docs/commands.py` writes it again; a test fails when it does not match the commands.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from gpu_node.cli.commands import NAMES, commands
+
+PAGE = Path(__file__).parent / "reference" / "commands.md"
+_HEAD = """\
+# Commands
+
+`gpu-node COMMAND --help` prints the same. INVENTORY is the cluster file, such as
+`cluster/site.yml`, or the Python file beside it, `cluster/site.py`; [pyinfra and a cluster
+file](pyinfra.md) has the difference. stdout has the result, stderr the progress and the errors. A
+usage error ends with 1, because 2 means drift.
+
+`docs/commands.py` writes this page; do not edit it."""
+# What click puts before a paragraph that is not wrapped.
+_AS_WRITTEN = "\b\n"
+
+
+def page() -> str:
+    """Return the page as Markdown."""
+    group = click.Context(commands, info_name="gpu-node")
+    sections = [_HEAD]
+    for name in NAMES:
+        command = commands.get_command(group, name)
+        assert command is not None
+        sections += _section(command, click.Context(command, group, name), "##")
+    return "\n\n".join(sections) + "\n"
+
+
+def _section(command: click.Command, context: click.Context, heading: str) -> Iterator[str]:
+    """Yield the parts of a command's section, and of its commands where it has some."""
+    yield f"{heading} {context.command_path}"
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    yield f"```text\n{usage}\n```"
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        if paragraph.startswith(_AS_WRITTEN):
+            yield f"```text\n{paragraph.removeprefix(_AS_WRITTEN)}\n```"
+        else:
+            yield paragraph
+    # Without --help, which each command has, and arguments, which the text above names.
+    records = [param.get_help_record(context) for param in command.params]
+    if options := [f"- `{names}`: {does}" for names, does in filter(None, records) if does]:
+        yield "\n".join(options)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from _section(inner, click.Context(inner, context, name), f"{heading}#")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
