@@ -55,9 +55,10 @@ def hostfile(inventory: str, limit: tuple[str, ...], healthy: bool) -> int:
 
 def _healthy(inventory: str, seen: dict[str, Seen]) -> int:
     """Print the hostfile of the nodes on which a job can start, and return the exit code."""
-    from gpu_node.drift.healthy import healthy
-    from gpu_node.drift.hostfile import hostfile as rendered
-    from gpu_node.drift.report.model import report_of
+    with loading():
+        from gpu_node.drift.healthy import healthy
+        from gpu_node.drift.hostfile import hostfile as rendered
+        from gpu_node.drift.report.model import report_of
 
     found = healthy(report_of(inventory, seen).hosts, seen)
     for line in _about(found, inventory):
@@ -70,8 +71,9 @@ def _healthy(inventory: str, seen: dict[str, Seen]) -> int:
 
 def _about(found: Healthy, inventory: str) -> Iterator[str]:
     """Yield a line for each node that is left out, and what is not known of the others."""
-    from gpu_node.drift.healthy import MOST_EXACT
-    from gpu_node.inventories.plurals import counted
+    with loading():
+        from gpu_node.drift.healthy import MOST_EXACT
+        from gpu_node.inventories.plurals import counted
 
     report = f"gpu-node drift {shlex.quote(inventory)}"
     for name, reason in found.left_out.items():
