@@ -34,7 +34,6 @@ OF_A_RUN = {
     "deploy/engine/scripts.py: f'^# {re.escape(what)}: (.+)$'",
     "drift/driver/install_plan.py: f'{re.escape(version)}(?![0-9])'",
     "drift/driver/rules_updates.py: _HELD[kind]",
-    "drift/job/numbers.py: self.form",
     "drift/tables.py: words",
     "drift/toolchain/rules_packages.py: f'libbitsandbytes_cuda{re.escape(major)}\\\\d+\\\\.so'",
     "facts/ask/sudo.py: known.pattern",

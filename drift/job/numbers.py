@@ -17,7 +17,7 @@ class Number(NamedTuple):
 
     least: int
     most: int | None = None
-    form: str = ""
+    form: re.Pattern[str] | None = None
     words: str = ""
 
     @property
@@ -27,21 +27,21 @@ class Number(NamedTuple):
 
     def has(self, text: str) -> bool:
         """Whether a text is such a number."""
-        if self.form and re.fullmatch(self.form, text):
+        if self.form and self.form.fullmatch(text):
             return True
         is_number = _DIGITS.fullmatch(text) and text.isascii()
         return bool(is_number) and self.least <= int(text) <= (self.most or int(text))
 
 
 _COUNT, _RANK, PORT = Number(1), Number(0), Number(0, 65535)
-_ALL = Number(1, None, "-1", "-1 for all")
+_ALL = Number(1, None, re.compile("-1"), "-1 for all")
 # By the launcher, the names that an option has. Of torchrun, accelerate, DeepSpeed's runner, Open
 # MPI's and Slurm's manual pages.
 NUMBERS = {
     DEEPSPEED: {"num_nodes": _ALL, "num_gpus": _ALL, "node_rank": _RANK, "master_port": PORT},
     TORCHRUN: {
-        "nnodes": Number(1, None, r"[1-9]\d{0,8}:[1-9]\d{0,8}", "MIN:MAX"),
-        "nproc_per_node": Number(1, None, "auto|gpu|cpu|xpu", "auto, gpu, cpu, xpu"),
+        "nnodes": Number(1, None, re.compile(r"[1-9]\d{0,8}:[1-9]\d{0,8}"), "MIN:MAX"),
+        "nproc_per_node": Number(1, None, re.compile("auto|gpu|cpu|xpu"), "auto, gpu, cpu, xpu"),
         "node_rank": _RANK,
         "master_port": PORT,
     },
@@ -53,7 +53,7 @@ NUMBERS = {
     },
     MPIRUN: dict.fromkeys(("np", "n", "c", "N", "npernode", "ppn"), _COUNT),
     SRUN: {
-        "nodes": Number(1, None, r"[1-9][\dkKmM]*([-,:][1-9][\dkKmM]*)*", "MIN-MAX"),
+        "nodes": Number(1, None, re.compile(r"[1-9][\dkKmM]*([-,:][1-9][\dkKmM]*)*"), "MIN-MAX"),
         "ntasks": _COUNT,
         "ntasks_per_node": _COUNT,
     },
