@@ -29,6 +29,7 @@ for each in etc home opt root srv usr var; do
   mount -t overlay none -o $lower,upperdir=/mnt/upper/$each,workdir=/mnt/work/$each /$each
 done
 touch /mnt/begun
+sleep 0.1 # a time of a file is that of the kernel's last tick
 """
 # What is in the upper layer, and the folders above in which a file came and went.
 CHANGED = "find /mnt/upper -mindepth 2; find /mnt/upper -mindepth 1 -maxdepth 1 -newer /mnt/begun"
