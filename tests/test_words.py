@@ -22,8 +22,6 @@ REASONS: dict[str, tuple[int, str]] = {
     "lab/faults/shm-closed-to-users.yml": (3, _ACCOUNT),
     "tests/deploy/test_cpu_jobs.py": (1, _ACCOUNT),
     "tests/deploy/test_undo_timer.py": (11, _ACCOUNT),
-    "tests/diagnose/threads/held_out.yml": (1, "a line of a user's log"),
-    "tests/diagnose/threads/seen.yml": (1, "a line of a user's log"),
     "tests/facts/cases/env.launcher.yml": (1, _ACCOUNT),
     "tests/facts/test_env.py": (2, "the name of a node that does not exist"),
     "tests/facts/test_environment_owner.py": (2, "the uid of the Unix account of that name"),

@@ -215,13 +215,14 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "a file of another user": (_give_away, "belongs to another user, uid 12345"),
 }
 AS_ROOT = ("of another user", "a file of another user")
+_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[_ROOT] * (name in AS_ROOT)) for name in BROKEN]
+)
 def test_what_is_no_store_is_refused(name: str, store: Path) -> None:
     """With the reason, without a change of it, and without waiting for a pipe's writer."""
-    if name in AS_ROOT and os.geteuid():
-        pytest.skip("only root can give a file away")
     make, why = BROKEN[name]
     store.parent.mkdir(parents=True)
     make(store)
