@@ -107,3 +107,18 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+def constants(path: Path) -> Iterator[str]:
+    """Yield each constant of a module as text, less its docstrings."""
+    tree = ast.parse(path.read_text())
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in docstrings:
+            yield str(node.value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.ssh import logins
 from gpu_node.facts.ssh.options import STRICT
 from gpu_node.verify import plan
+from tests.strings import constants
 from tests.test_rooms import MODULES, REPOSITORY
 
 OURS = [path for path in MODULES if path.relative_to(REPOSITORY).parts[0] != "lab"]
@@ -41,21 +41,6 @@ LOOKS = re.compile(r"\bssh\s+(?:-F \S+ )?-G\b")
 PROGRAMS = {"ssh", "scp", "sftp", "sshfs"}
 
 
-def texts(path: Path) -> Iterator[str]:
-    """Yield the strings of a module that may be sh: all but docstrings."""
-    tree = ast.parse(path.read_text())
-    docs = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
-            yield node.value
-
-
 def calls_in_sh(text: str) -> list[str]:
     """Return the calls of ssh in a text of sh that connect."""
     found = [each[0] for each in IN_SH.finditer(text) if " " in each[0].strip()]
@@ -76,7 +61,7 @@ def words_of(node: ast.expr) -> list[str]:
 @pytest.mark.parametrize("path", [*OURS, *SCRIPTS], ids=str)
 def test_calls_in_sh(path: Path) -> None:
     """In our scripts, and in those that are texts of a module."""
-    all_texts = list(texts(path)) if path.suffix == ".py" else [path.read_text()]
+    all_texts = list(constants(path)) if path.suffix == ".py" else [path.read_text()]
     for text in all_texts:
         if "\n" not in text and not text.startswith("ssh -"):
             continue  # prose
@@ -100,7 +85,7 @@ def test_calls_by_words(path: Path) -> None:
 
 def test_the_calls_are_found() -> None:
     """The control: the tree has such calls, and a missing option would be found."""
-    in_modules = [text for path in OURS for text in texts(path)]
+    in_modules = [text for path in OURS for text in constants(path)]
     in_files = [path.read_text() for path in SCRIPTS]
     found = [call for text in (*in_modules, *in_files) for call in calls_in_sh(text)]
     assert any("limited" in call and WANTED[0] in call for call in found)

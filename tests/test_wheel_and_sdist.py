@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.release import ROOMS, missing, top_of
+from tests.strings import constants
 
 REPOSITORY = Path(__file__).parents[1]
 PYINFRA = Path(sys.executable).parent / "pyinfra"
@@ -193,21 +194,6 @@ def test_the_sdist_makes_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path
     assert top_of(sdist) == {*described, "MANIFEST.in", "PKG-INFO", "setup.cfg", "src"}
 
 
-def strings(path: Path) -> Iterator[str]:
-    """Yield the texts of a module, less its docstrings."""
-    tree = ast.parse(path.read_text())
-    docstrings = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and id(node) not in docstrings:
-            yield str(node.value)
-
-
 # A program as it is typed, with what follows it.
 TYPED = re.compile(r"\bpyinfra (?:-|[A-Z]{2}|\S+\.(?:py|yml)\b)|\bdeploy/\w+\.py")
 
@@ -216,7 +202,7 @@ def test_only_commands_of_the_wheel_are_printed() -> None:
     """pipx offers `gpu-node` alone: not pyinfra's commands, nor files of the repository."""
     assert TYPED.search("run pyinfra INVENTORY --dry") and TYPED.search("deploy/gpu_node.py")
     modules = [name for name in tracked() if name.split("/")[0] in ROOMS and name.endswith(".py")]
-    printed = [(name, text) for name in modules for text in strings(REPOSITORY / name)]
+    printed = [(name, text) for name in modules for text in constants(REPOSITORY / name)]
     assert len(printed) > 1000
     assert [(name, text) for name, text in printed if TYPED.search(text)] == []
 
