@@ -79,6 +79,11 @@ class Slurm:
             assert time.monotonic() < end, f"{found!r}, not {is_so!r}\n{self.logs()}"
             time.sleep(0.1)
 
+    def until_idle(self) -> None:
+        """Wait until each slurmd has answered: a node that resumed is `idle*` before."""
+        idle = "\n".join(["idle"] * len(NODES))
+        self.until(idle, "sinfo", "-hN", "-o%T", "-n", ",".join(NODES))
+
     def logs(self) -> str:
         return "\n".join(each.read_text()[-2000:] for each in self.folder.glob("*.log"))
 
@@ -99,7 +104,7 @@ def slurm() -> Iterator[Slurm]:
         made = Slurm(folder)
         stack.callback(_cancel)
         _until_answered(made)
-        made.until("\n".join(["idle"] * len(NODES)), "sinfo", "-hN", "-o%T", "-n", ",".join(NODES))
+        made.until_idle()
         yield made
 
 
@@ -153,11 +158,12 @@ def _start(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
             words, stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=with_parent
         )
     if "munged" in words[0]:
-        _until(folder / "munge.sock")
+        until(folder / "munge.sock")
     return process
 
 
-def _until(file: Path) -> None:
+def until(file: Path) -> None:
+    """Wait until there is a file."""
     end = time.monotonic() + START_SECONDS
     while not file.exists():
         assert time.monotonic() < end, file

@@ -18,7 +18,7 @@ import pytest
 
 from tests.cli.test_contract import SCHEMA
 from tests.commands import BIN, environment
-from tests.slurm.conftest import Slurm
+from tests.slurm.conftest import Slurm, until
 
 pytestmark = pytest.mark.slurm
 
@@ -105,6 +105,7 @@ def test_nodes_that_take_no_job(inventory: str, slurm: Slurm) -> None:
         busy.terminate()
         busy.wait(30)
         slurm.ask("scontrol", "update", "NodeName=v100-01", "State=RESUME")
+        slurm.until_idle()
     assert {each["status"] for each in hosts.values()} == {"unreachable"}
     assert hosts["v100-01"]["error"] == "Slurm has it as drained: bad dimm"
     assert "Slurm started no job on it: " in hosts["a100-01"]["error"]
@@ -116,15 +117,17 @@ def test_its_jobs_end_with_it(
 ) -> None:
     """On Ctrl-C, and where it is killed."""
     # The path of this shell is a job's: the probe takes a while there.
-    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexec sleep 100\n")
-    (tmp_path / "nvidia-smi").chmod(0o755)
+    started = tmp_path / "started"
+    (tmp_path / "uname").write_text(f"#!/bin/sh\n>{started}\nexec sleep 100\n")
+    (tmp_path / "uname").chmod(0o755)
     process = subprocess.Popen(
         [BIN / "gpu-node", "drift", inventory, "--via", "slurm", "--limit", "v100-01"],
         env={**environment(), "PATH": f"{tmp_path}:{os.environ['PATH']}"},
         stderr=subprocess.PIPE,
         text=True,
     )
-    slurm.until("RUNNING", "squeue", "--noheader", "-o%T")
+    # Where a step is canceled while it is launched, slurmstepd itself takes 60 s to end.
+    until(started)
     process.send_signal(number)
     _, stderr = process.communicate(timeout=30)
     assert process.returncode == (1 if number == signal.SIGINT else -number)
