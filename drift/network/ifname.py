@@ -36,7 +36,7 @@ from gpu_node.inventories.fields.kinds import IFNAME
 from gpu_node.inventories.schema import NetworkWanted, NodeWanted
 
 CONF = "/etc/nccl.conf"
-SHELL, INTERACTIVE = "a launcher's shell", "an interactive shell"
+SHELL, INTERACTIVE = f"{IFNAME} in a launcher's shell", f"{IFNAME} in an interactive shell"
 # Since when NCCL_CONF_FILE is read, in the place of ~/.nccl.conf.
 _CONF_FILE_SINCE = (2, 23, 4)
 

@@ -156,7 +156,7 @@ def test_another_user_trains(put_back: None, inventory: WriteInventory) -> None:
     path = inventory({"a100-01": alone, "v100-01": {**alone, "launcher_user": "train"}})
     reported = {(rule, subject) for rule, subject, _ in findings("v100-01", path)}
     assert reported == {
-        ("network.ifname-missing", "a launcher's shell"),
+        ("network.ifname-missing", "NCCL_SOCKET_IFNAME in a launcher's shell"),
         ("env.not-set", "OMP_NUM_THREADS"),
         ("env.left-behind", "/root/.bashrc"),
         ("env.left-behind", "/root/.ssh/authorized_keys"),
