@@ -15,8 +15,8 @@ from gpu_node.diagnose.sources import Log, blocks
 NEAR = 25
 # Of one text, how often it is looked at in a block: it may be on every line.
 _MOST_A_BLOCK = 40
-# What is kept of a line, and how many bytes beside a block belong to what is near its lines.
-_LINE, _BESIDE = 4096, 128 * 1024
+# How many bytes are kept of a line, and how many beside a block are near its lines.
+KEPT, _BESIDE = 4096, 128 * 1024
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 
 
@@ -135,7 +135,7 @@ def _with_last(parts: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def _line(log: Log, index: int, number: int, data: bytes, start: int) -> Line:
-    text, origin = split(_shown(data[start : start + _LINE]))
+    text, origin = split(_shown(data[start : start + KEPT]))
     return Line(log, number, text, origin, (index, number), data, start)
 
 
@@ -150,7 +150,7 @@ def shown_parts(line: bytes) -> list[str]:
 
 
 def _decoded(data: bytes) -> str:
-    return data[-_LINE:].decode("utf-8", "replace")
+    return data[-KEPT:].decode("utf-8", "replace")
 
 
 def _text(line: bytes) -> str:

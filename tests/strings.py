@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 REPOSITORY = Path(__file__).parents[1]
-ROOMS = ("facts", "drift", "deploy", "history", "inventories", "onboarding", "verify", "cli", "lab")
+ROOMS = (
+    *("facts", "drift", "diagnose", "deploy", "history", "inventories", "onboarding", "verify"),
+    *("cli", "lab"),
+)
 _WORDS = re.compile(r"[A-Za-z][a-z']+[,:;.]? \(?(?:[A-Za-z{]|\d)")
 # Shell, regular expressions, formats of time and options that another program is given.
 _CODE = re.compile(

@@ -16,7 +16,7 @@ from gpu_node.lab.faults import catalogue
 
 REPOSITORY = Path(__file__).parents[1]
 TEXT = (REPOSITORY / "CONTRIBUTING.md").read_text()
-ROOMS = "inventories|facts|drift|deploy|verify|onboarding|cli|lab|tests|bench|docs"
+ROOMS = "inventories|facts|drift|diagnose|deploy|history|verify|onboarding|cli|lab|tests|bench|docs"
 NAMED = sorted(set(re.findall(rf"`((?:{ROOMS})/[\w./*-]*|[A-Z]+\.md|pyproject\.toml)`", TEXT)))
 SHOWN = sorted({fact.area for fact in FACTS})
 ASKING = [area for area in AREAS if area != "checks"]  # that one is about the inventory alone
@@ -28,7 +28,7 @@ def places(name: str) -> list[str]:
     if "COMMAND" in name:
         names = (each.replace("-", "_") if name.startswith("cli/") else each for each in NAMES)
         return [name.replace("COMMAND", each) for each in names]
-    name = name.replace("OPERATION", "*")
+    name = name.replace("OPERATION", "*").replace("/NAME.", "/*.")
     if "AREA" in name:
         areas = REPAIRING if "deploy/" in name else AREAS
         areas = ASKING if name.startswith("tests/facts/") else areas

@@ -22,7 +22,7 @@ from tests.drift import states
 from tests.facts.case_answers import ANSWERS, parsed
 from tests.patterns import Use, texts, uses
 
-ROOMS = ("deploy", "drift", "facts", "history", "onboarding", "verify")
+ROOMS = ("deploy", "diagnose", "drift", "facts", "history", "onboarding", "verify")
 USES, UNKNOWN = uses(ROOMS)
 # What is applied to a shorter text only, and the length of that text.
 BOUNDED = {
@@ -32,6 +32,9 @@ BOUNDED = {
 # Expressions with a value that is known only in a run: none has a repetition beside another.
 OF_A_RUN = {
     "deploy/engine/scripts.py: f'^# {re.escape(what)}: (.+)$'",
+    "diagnose/cause.py: text",
+    "diagnose/match.py: each",
+    "diagnose/match.py: pattern.line",
     "drift/driver/install_plan.py: f'{re.escape(version)}(?![0-9])'",
     "drift/driver/rules_updates.py: _HELD[kind]",
     "drift/tables.py: words",

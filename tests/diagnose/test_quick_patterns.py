@@ -1,0 +1,29 @@
+"""No pattern of a cause takes long on a line, or on the lines near it, whatever a log has there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gpu_node.diagnose.cause import Cause, causes
+from gpu_node.diagnose.scan import KEPT, NEAR
+from tests.patterns import texts
+from tests.test_linear import limited
+
+# Of a linear pattern the longest line takes less than a millisecond.
+MOST_SECONDS = 0.1
+
+
+@pytest.mark.parametrize("cause", causes().values(), ids=causes())
+def test_a_pattern_takes_little_time(cause: Cause) -> None:
+    """On lines that are made of its own beginnings and repetitions."""
+    for pattern in cause.patterns:
+        for expression, lines in (
+            (pattern.line, 1),
+            *((each, 2 * NEAR + 1) for each in (*pattern.near, *pattern.without)),
+        ):
+            for each in texts(expression, re.MULTILINE):
+                text = "\n".join([each(KEPT)] * lines)
+                with limited(lines * MOST_SECONDS):
+                    re.search(expression, text, re.MULTILINE)
