@@ -118,7 +118,7 @@ def test_its_jobs_end_with_it(
     """On Ctrl-C, and where it is killed."""
     # The path of this shell is a job's: the probe takes a while there.
     started = tmp_path / "started"
-    (tmp_path / "uname").write_text(f"#!/bin/sh\n>{started}\nexec sleep 100\n")
+    (tmp_path / "uname").write_text(f"#!/bin/sh\nsleep 2\n>{started}\nexec sleep 100\n")
     (tmp_path / "uname").chmod(0o755)
     process = subprocess.Popen(
         [BIN / "gpu-node", "drift", inventory, "--via", "slurm", "--limit", "v100-01"],
@@ -126,7 +126,7 @@ def test_its_jobs_end_with_it(
         stderr=subprocess.PIPE,
         text=True,
     )
-    # Where a step is canceled while it is launched, slurmstepd itself takes 60 s to end.
+    # Where a step is canceled in its first 0.2 s, slurmstepd now and then takes 60 s to end.
     until(started)
     process.send_signal(number)
     _, stderr = process.communicate(timeout=30)
