@@ -256,12 +256,6 @@ class TestRefused:
         assert f"{NEW.name}: could be a member" in done.out
 
 
-@pytest.fixture(scope="module")
-def as_members_were(site: Site) -> dict[str, dict[str, str]]:
-    """The content of the members' disks before the server joined."""
-    return {node: contents(node) for node in MANAGED}
-
-
 STOPS = [
     pytest.param(("mesh", "report"), id="stopped twice"),
     pytest.param(STAGES, id="stopped in every stage", marks=pytest.mark.lab_slow),
@@ -269,17 +263,30 @@ STOPS = [
 
 
 @pytest.fixture(scope="module", params=STOPS)
-def joined(
-    request: pytest.FixtureRequest, site: Site, as_members_were: dict[str, dict[str, str]]
-) -> dict[str, str]:
-    """The server is a member, after Ctrl-C in some stages; the output of each run, by stage."""
+def stops(request: pytest.FixtureRequest, site: Site) -> tuple[str, ...]:
+    """The stages in which Ctrl-C comes; the server has not joined."""
     if site.was_joined:  # with other stops
         before_it_comes(site.folder)
     site.was_joined = True
+    stages: tuple[str, ...] = request.param
+    return stages
+
+
+@pytest.fixture(scope="module")
+def as_members_were(stops: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """The content of the members' disks before the server joined."""
+    return {node: contents(node) for node in MANAGED}
+
+
+@pytest.fixture(scope="module")
+def joined(
+    site: Site, stops: tuple[str, ...], as_members_were: dict[str, dict[str, str]]
+) -> dict[str, str]:
+    """The server is a member, after Ctrl-C in some stages; the output of each run, by stage."""
     lines = site.file.read_text().splitlines()
     outputs = {}
     last = ""
-    for stage in request.param:
+    for stage in stops:
         if last and STAGES.index(stage) <= STAGES.index(last):
             continue  # the one before was quicker than the pause: this one was interrupted
         if stage == "report":  # as after a new installation: the key is gone, the password is not
