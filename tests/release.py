@@ -165,7 +165,7 @@ def _output(words: Sequence[str], cwd: Path = REPOSITORY, code: int = 0) -> str:
     done = subprocess.run(
         words,
         cwd=cwd,
-        env=_environment(os.environ),
+        env=_environment(os.environ, cwd),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -179,10 +179,10 @@ def _output(words: Sequence[str], cwd: Path = REPOSITORY, code: int = 0) -> str:
     return done.stdout
 
 
-def _environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which no module of the repository is found, and lines are long."""
+def _environment(variables: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return an environment without the repository's modules, and with reports kept in a folder."""
     kept = {name: value for name, value in variables.items() if name != "PYTHONPATH"}
-    return {**kept, "COLUMNS": "200"}
+    return {**kept, "COLUMNS": "200", "XDG_STATE_HOME": str(folder / ".state")}
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.places import HERE
+
 TAKEN = Path(__file__).with_name("taken.py")
 _LAST_SECONDS = 1200
 
@@ -49,9 +51,11 @@ class Failed(Exception):
 def surroundings() -> dict[str, str]:
     """Return this environment without what changes how Python starts, as it does in a shell.
 
-    Python would compile our modules in each run where it may not keep them.
+    Python would compile our modules in each run where it may not keep them. Reports are kept apart
+    from those of this machine's user.
     """
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**kept, "XDG_STATE_HOME": str(HERE / "state")}
 
 
 def measured(command: Command, scratch: Path, before: Sequence[str] = ()) -> Taken:
