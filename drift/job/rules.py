@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from ipaddress import ip_interface
 
 from gpu_node.drift.engine.nodes import Nodes, plain
@@ -15,6 +16,7 @@ from gpu_node.drift.job.words import UNKNOWN
 from gpu_node.drift.network.ifname import oldest
 from gpu_node.drift.network.interfaces import candidates, selected
 from gpu_node.facts.job.state import JobState, Program, Python
+from gpu_node.facts.network.state import Address, NetworkState
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.file_systems import Place, are_shared
 from gpu_node.inventories.fields.addresses import is_address, is_loopback
@@ -395,40 +397,48 @@ def _default_address(state: NodeState, nodes: Nodes, job: Job) -> Iterator[Fault
     first = next(iter(job.members))
     if nodes.name != first or not state.network.addresses:
         return
-    down = {link.name for link in state.network.links or () if not link.up}
-    own = [
-        each
-        for each in state.network.addresses
-        if each.scope not in ("host", "link") and each.interface not in down
-    ]
-    # IPv4 comes first.
-    own.sort(key=lambda each: ":" in each.address)
     named = nodes.itself.address if nodes.itself else ""
-    fix = f"add --master_addr {named}" if is_address(named) else "add --master_addr ADDRESS"
-    cause = f"without --master_addr DeepSpeed takes what hostname -I prints first on {first}"
-    if not own:
-        yield Fault("master address", "hostname -I prints nothing", "an address", cause, fix)
+    fault = partial(
+        Fault,
+        "master address",
+        cause=f"without --master_addr DeepSpeed takes what hostname -I prints first on {first}",
+        fix=f"add --master_addr {named if is_address(named) else 'ADDRESS'}",
+    )
+    printed = _hostname_i(state.network)
+    if not printed:
+        yield fault("hostname -I prints nothing", "an address")
         return
-    address, shown = plain(own[0].address), f"{plain(own[0].address)} ({own[0].interface})"
+    address, network = plain(printed[0].address), ip_interface(printed[0].address).network
     others = {
-        name: {each.address for each in nodes.states[name].network.addresses or ()}
+        name: [each.address for each in nodes.states[name].network.addresses or ()]
         for name in job.members
         if name != first and name in nodes.states
     }
-    same = [name for name, each in others.items() if address in map(plain, each)]
-    network = ip_interface(own[0].address).network
+    same = [name for name, all_of_it in others.items() if address in map(plain, all_of_it)]
     apart = [
         name
-        for name, each in others.items()
-        if each and not any(ip_interface(one).ip in network for one in each)
+        for name, all_of_it in others.items()
+        if all_of_it and not any(ip_interface(each).ip in network for each in all_of_it)
     ]
-    wanted = "an address of the first node that all nodes reach"
+    shown, wanted = f"{address} ({printed[0].interface})", "one that all nodes reach"
     if same:
-        found = f"{shown}, which {', '.join(same[:8])} has too"
-        yield Fault("master address", found, wanted, cause, fix)
+        yield fault(f"{shown}, which {', '.join(same[:8])} has too", wanted)
     elif apart and plain(named) != address:
-        found = f"{shown}, in no network of {', '.join(apart[:8])}"
-        yield Fault("master address", found, wanted, cause, fix, severity="warning")
+        where = ", ".join(apart[:8])
+        yield fault(f"{shown}, in no network of {where}", wanted, severity="warning")
+
+
+def _hostname_i(network: NetworkState) -> list[Address]:
+    """Return the addresses that `hostname -I` prints, in its order: IPv4 comes first."""
+    down = {link.name for link in network.links or () if not link.up}
+    return sorted(
+        (
+            each
+            for each in network.addresses or ()
+            if each.scope not in ("host", "link") and each.interface not in down
+        ),
+        key=lambda each: ":" in each.address,
+    )
 
 
 def _listens_on_loopback(listening: str) -> bool:
