@@ -373,15 +373,21 @@ def _before(words: list[str], made: Launch) -> tuple[Launch, list[str]] | None:
     known = next((each for each in (both, base) if each in _BEFORE), None)
     if known is None:
         return None
-    valued, own, unknown = _BEFORE[known]
+    valued, own, _ = _BEFORE[known]
     takes = valued.split()
     options, left, _ = _options(words[1 + (known == both) :], lambda name: int(name in takes))
     left = left[own:]
-    folder = next((options[key] for key in ("chdir", "cwd", "directory") if key in options), "")
-    made = replace(made, folder=below(made.folder, folder))
     if known == "env":
         left = [*_split(options.get("S", options.get("split_string", ""))), *left]
-        made = replace(made, folder=below(made.folder, options.get("C", "")))
+    return _changed(made, known, options), left
+
+
+def _changed(made: Launch, known: str, options: Mapping[str, str]) -> Launch:
+    """Return a launch with the folder, variables and environment of the command before it."""
+    folders = ("chdir", "cwd", "directory", *(["C"] if known == "env" else []))
+    for key in folders:
+        made = replace(made, folder=below(made.folder, options.get(key, "")))
+    unknown = _BEFORE[known][2]
     if known == "sudo":
         made = replace(made, prefix=UNKNOWN)
         if {"E", "preserve_env"} & options.keys():
@@ -393,7 +399,7 @@ def _before(words: list[str], made: Launch) -> tuple[Launch, list[str]] | None:
         is_conda = known.split()[0] in _CONDA
         made = replace(made, prefix=_prefix(names[0]) if is_conda and names else UNKNOWN)
         unknown = f"{unknown} {known}" if made.prefix == UNKNOWN else ""
-    return replace(made, unknown=(*made.unknown, *([unknown] * bool(unknown)))), left
+    return replace(made, unknown=(*made.unknown, *([unknown] * bool(unknown))))
 
 
 def _split(text: str) -> list[str]:
