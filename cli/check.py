@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import TYPE_CHECKING
+
 import click
 
 from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import failure
 from gpu_node.inventories.plurals import counted
+
+if TYPE_CHECKING:
+    from gpu_node.inventories.fields.switched import Off
 
 
 @click.command(short_help="Check INVENTORY alone; contacts no node.")
@@ -16,7 +23,8 @@ def check(inventory: str) -> None:
     """Check INVENTORY alone, and print what it names: nodes and groups. Contacts no node.
 
     INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). Lists all errors: file,
-    line, key, what is found, what is allowed, and what to write.
+    line, key, what is found, what is allowed, and what to write. Says which checks are on again:
+    the last day of their entry is over.
 
     \b
     Exit status:  0 no error   1 an error
@@ -29,18 +37,31 @@ def check(inventory: str) -> None:
         from gpu_node.facts.ask.gather import named_groups
         from gpu_node.inventories.schema import InventoryError, NodeWanted
     problems: list[str] = []
+    over: dict[str, None] = {}
     try:
         hosts, groups = named_groups(inventory)
     except (PyinfraError, OSError) as error:
         raise failure(error) from None
     for name, data in hosts.items():
         try:
-            NodeWanted.from_data(data)
+            over.update(dict.fromkeys(_over(NodeWanted.from_data(data).checks or {})))
         except InventoryError as error:
             problems += [f"{name}: {line}" for line in error.lines]
     if problems:
         raise click.ClickException("\n".join(problems))
     click.echo(f"{inventory}: {_named(list(hosts), 'node')}; {_named(groups, 'group')}")
+    for line in over:
+        click.echo(f"gpu-node: {line}", err=True)
+
+
+def _over(checks: Mapping[str, bool | Off]) -> Iterator[str]:
+    """Yield a line for each check that was off until a day that is over."""
+    for name, entry in checks.items():
+        if not isinstance(entry, bool) and entry.is_over(date.today()):
+            yield (
+                f"checks.{name}: off until {entry.until} ({entry.reason}), so it is on again; "
+                "next: remove the entry, or write a later day"
+            )
 
 
 def _named(names: list[str], what: str) -> str:
