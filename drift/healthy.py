@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpu_node.drift.engine.blocking import blocks_a_job, hides_what_blocks
+from gpu_node.drift.engine.blocking import blocks_a_job, hides_what_blocks, kinds
 from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.rule import Stops
 from gpu_node.drift.engine.subject import Logins
 from gpu_node.drift.hostfile import wrong_count
 from gpu_node.drift.ranges import ranges
@@ -38,9 +39,10 @@ class Healthy:
 
 def healthy(hosts: Mapping[str, HostReport], seen: Mapping[str, Seen]) -> Healthy:
     """Return the largest set of nodes on which a job can start, by a report and what it is of."""
-    reasons = {name: _unfit(name, host, seen[name]) for name, host in hosts.items()}
+    stopping = kinds(len(hosts))
+    reasons = {name: _unfit(name, host, seen[name], stopping) for name, host in hosts.items()}
     fit = [name for name, reason in reasons.items() if not reason]
-    apart = _apart(fit, hosts, seen)
+    apart = _apart(fit, hosts, seen, stopping)
     torn = [name for name in fit if apart[name]]
     is_largest = len(torn) <= MOST_EXACT
     kept = (_largest if is_largest else _large)(torn, apart)
@@ -52,14 +54,14 @@ def healthy(hosts: Mapping[str, HostReport], seen: Mapping[str, Seen]) -> Health
     return Healthy(nodes, left_out, is_largest, _untried(nodes, seen))
 
 
-def _unfit(name: str, host: HostReport, seen: Seen) -> str:
+def _unfit(name: str, host: HostReport, seen: Seen, stopping: frozenset[Stops]) -> str:
     """Return why no job can start on a node, whatever the others are; empty if one can."""
     if host.error is not None:
         return f"{host.status}: {' '.join(host.error.split())}"
     blocking = [
         each
         for each in host.findings
-        if (blocks_a_job(each) and not _peers(name, each)) or hides_what_blocks(each)
+        if (blocks_a_job(each, stopping) and not _peers(name, each)) or hides_what_blocks(each)
     ]
     if blocking:
         first = blocking[0]
@@ -83,15 +85,21 @@ def _failed(state: NodeState | None) -> set[str]:
     return {each.node for each in logins if each.code != 0}
 
 
-def _apart(fit: list[str], hosts: Mapping[str, HostReport], seen: Mapping[str, Seen]) -> Graph:
+def _apart(
+    fit: list[str],
+    hosts: Mapping[str, HostReport],
+    seen: Mapping[str, Seen],
+    stopping: frozenset[Stops],
+) -> Graph:
     """Return for each node those with which it cannot be in one job.
 
     A login that failed counts also where the inventory turns its rule off.
     """
     pairs: dict[str, set[str]] = {name: set() for name in fit}
     for name in fit:
-        found = (_peers(name, each) for each in hosts[name].findings if blocks_a_job(each))
-        for peer in _failed(seen[name].state).union(*found) & pairs.keys() - {name}:
+        findings = [each for each in hosts[name].findings if blocks_a_job(each, stopping)]
+        found = {peer for each in findings for peer in _peers(name, each)}
+        for peer in (_failed(seen[name].state) | found) & pairs.keys() - {name}:
             pairs[name].add(peer)
             pairs[peer].add(name)
     return {name: frozenset(peers) for name, peers in pairs.items()}

@@ -9,12 +9,18 @@ from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.rule import Stops
 
-# What stops a job of several nodes, on one node alone or between two.
-OF_SEVERAL: frozenset[Stops] = frozenset({"every", "several", "logins"})
+_OF_SEVERAL: frozenset[Stops] = frozenset({"every", "several", "logins"})
 
 
-def blocks_a_job(finding: Finding, kinds: Collection[Stops] = OF_SEVERAL) -> bool:
-    """Whether a finding keeps a job off its node: an error of a rule that stops such jobs."""
+def kinds(nodes: int, logs_in: bool = True) -> frozenset[Stops]:
+    """Return what stops a job on so many nodes, whose launcher logs in to them or does not."""
+    if nodes < 2:
+        return frozenset({"every"})
+    return _OF_SEVERAL if logs_in else _OF_SEVERAL - {"logins"}
+
+
+def blocks_a_job(finding: Finding, kinds: Collection[Stops]) -> bool:
+    """Whether a finding keeps a job off its node: an error of a rule of one of these kinds."""
     rule = RULES.get(finding.rule)
     return rule is not None and finding.severity == "error" and rule.stops in kinds
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_node.drift.engine.blocking import blocks_a_job, kinds
 from gpu_node.drift.engine.finding import Finding, OffFinding
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.job.job import Job
@@ -20,16 +21,13 @@ def stopping(report: Report, job: Job) -> Report:
     These are the errors of rules that stop such a job, what could not be read, everything about
     what the job asks, and the findings that explain one of these.
     """
-    kinds = {"every"}
-    if len(job.members) > 1:
-        kinds.add("several")
-        kinds |= {"logins"} if job.given.launch.kind in (DEEPSPEED, MPIRUN) else set()
+    of_it = kinds(len(job.members), job.given.launch.kind in (DEEPSPEED, MPIRUN))
 
     def bears(finding: Finding) -> bool:
         rule = RULES.get(finding.rule)
         if rule is None or rule.command or rule.stops == "asks":
             return True
-        return finding.severity == "error" and rule.stops in kinds
+        return blocks_a_job(finding, of_it)
 
     nodes = [name for name in report.hosts if name in job.members or name == job.launcher]
     kept = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from gpu_node.drift.engine.blocking import OF_SEVERAL, blocks_a_job, hides_what_blocks
+from gpu_node.drift.engine.blocking import blocks_a_job, hides_what_blocks, kinds
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.rule import Stops
 from gpu_node.drift.engine.subject import Logins
@@ -38,11 +38,11 @@ def start(report: Report) -> Start:
     not read left out, and nodes without a GPU. It is unknown where something could not be read, and
     on a node without a PyTorch: its jobs may run in containers.
     """
-    kinds: frozenset[Stops] = OF_SEVERAL if len(report.hosts) > 1 else frozenset({"every"})
+    stopping = kinds(len(report.hosts))
     unread = frozenset(name for name, host in report.hosts.items() if host.error is not None)
     found = [(each.id, *one) for each in problems(report.hosts) for one in each.all]
     bare = [(why, name) for name, host in report.hosts.items() for why in _lacks(host)]
-    stopped = [(why, node) for why, node, finding in found if _stops(finding, kinds, unread)]
+    stopped = [(why, node) for why, node, finding in found if _stops(finding, stopping, unread)]
     stopped += [each for each in bare if each[0] == NO_GPU]
     unknown = [(why, node) for why, node, finding in found if hides_what_blocks(finding)]
     unknown += [each for each in bare if each[0] != NO_GPU]
@@ -81,10 +81,10 @@ def _listed(reasons: Mapping[str, tuple[str, ...]], report: Report) -> str:
     )
 
 
-def _stops(finding: Finding, kinds: frozenset[Stops], unread: frozenset[str]) -> bool:
+def _stops(finding: Finding, stopping: frozenset[Stops], unread: frozenset[str]) -> bool:
     about = finding.about
     between = isinstance(about, Logins) and about.names <= unread
-    return blocks_a_job(finding, kinds) and not between
+    return blocks_a_job(finding, stopping) and not between
 
 
 def _lacks(host: HostReport) -> list[str]:

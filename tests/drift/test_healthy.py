@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from gpu_node.drift.engine.blocking import blocks_a_job
+from gpu_node.drift.engine.blocking import blocks_a_job, kinds
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.subject import Logins, Peers
 from gpu_node.drift.healthy import MOST_EXACT, Healthy, healthy
 from gpu_node.drift.report.model import HostReport
 from gpu_node.drift.report.seen import Seen
+from gpu_node.drift.report.start import start
 from gpu_node.facts.ssh.logins import Login
 from tests.drift import states
 from tests.drift.reports import FRESH, GONE, MUTE, WARNING, report
@@ -102,7 +103,6 @@ def test_nodes_that_are_not_fit() -> None:
 
 def _finding(about: Logins, **fields: Any) -> Finding:
     return Finding(
-        rule="ssh.host-key-changed",
         subject=str(about),
         found="another key",
         wanted="that key",
@@ -111,7 +111,7 @@ def _finding(about: Logins, **fields: Any) -> Finding:
         fixable=False,
         step="ssh",
         about=about,
-        **{"severity": "error", **fields},
+        **{"rule": "ssh.host-key-changed", "severity": "error", **fields},
     )
 
 
@@ -123,7 +123,19 @@ def test_a_finding_about_a_pair(severity: Any, nodes: tuple[str, ...]) -> None:
     found = _finding(Logins("a", (Peers("differs", ("b", "of-another-run")),)), severity=severity)
     hosts = {**hosts, "a": hosts["a"].model_copy(update={"findings": [found]})}
     assert healthy(hosts, seen).nodes == nodes
-    assert blocks_a_job(found) is (severity == "error")
+    assert blocks_a_job(found, kinds(2)) is (severity == "error")
+
+
+@pytest.mark.parametrize(("names", "nodes"), [("a", ("a",)), ("ab", ("b",))])
+def test_a_finding_about_jobs_of_several_nodes(names: str, nodes: tuple[str, ...]) -> None:
+    """On the only node it stops no job, as the last line of the report says."""
+    seen = {name: states.seen() for name in names}
+    wrong = report(seen)
+    found = _finding(Logins("a", ()), rule="network.interface-down")
+    wrong.hosts["a"] = wrong.hosts["a"].model_copy(update={"findings": [found]})
+    assert healthy(wrong.hosts, seen).nodes == nodes
+    stopped = {name for each in start(wrong).stopped.values() for name in each}
+    assert stopped == {*names} - {*nodes}
 
 
 def test_what_is_off_leaves_no_node_out() -> None:
