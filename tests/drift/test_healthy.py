@@ -12,7 +12,7 @@ import pytest
 
 from gpu_node.drift.engine.blocking import blocks_a_job, kinds
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.subject import Logins, Peers
+from gpu_node.drift.engine.subject import Logins, Peers, Subject, Thing
 from gpu_node.drift.healthy import MOST_EXACT, Healthy, healthy
 from gpu_node.drift.report.model import HostReport
 from gpu_node.drift.report.seen import Seen
@@ -101,7 +101,7 @@ def test_nodes_that_are_not_fit() -> None:
     assert found.untried == 1
 
 
-def _finding(about: Logins, **fields: Any) -> Finding:
+def _finding(about: Subject, **fields: Any) -> Finding:
     return Finding(
         subject=str(about),
         found="another key",
@@ -131,7 +131,7 @@ def test_a_finding_about_jobs_of_several_nodes(names: str, nodes: tuple[str, ...
     """On the only node it stops no job, as the last line of the report says."""
     seen = {name: states.seen() for name in names}
     wrong = report(seen)
-    found = _finding(Logins("a", ()), rule="network.interface-down")
+    found = _finding(Thing("eno1"), rule="network.interface-down")
     wrong.hosts["a"] = wrong.hosts["a"].model_copy(update={"findings": [found]})
     assert healthy(wrong.hosts, seen).nodes == nodes
     stopped = {name for each in start(wrong).stopped.values() for name in each}
