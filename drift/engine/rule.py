@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cache, cached_property
 from typing import Literal, get_args
 
@@ -81,52 +81,54 @@ def on_peer(rule: Rule, when: Callable[[Subject], bool] = lambda about: True) ->
 class Rule:
     """A check under a stable id; calling the rule runs the check alone.
 
-    A `whole` check takes the node's found and wanted state, not the area's alone; one `between`
-    nodes takes those and the nodes around it (`Nodes`). One that `compares` is both, and reports
-    which values of the report are unlike those of other nodes: it is judged after all others. One
-    that needs `several` nodes is not judged where the inventory has a single one. One about
-    `newcomers` is judged of a server that is to become a node, and of no node. Of an area that
-    an inventory has no key for, the wanted state is None. `steps` names the folders of deploy/
-    whose step repairs the findings that are fixable; a rule without one has no such finding.
-
-    A rule that is judged `always` needs no wanted value. Where the inventory does not name its
-    area, the check gets the area's section with nothing set (None where a section needs a value),
-    and no finding is fixable: `key` is the one to add. Any other rule is judged only where the
-    inventory has `key`, or one of `or_keys`.
+    The check takes the area's found and wanted state. Of an area that the inventory has no key for,
+    the wanted state is that section with nothing set, or None where a section needs a value.
+    docs/rules.md lists all rules.
     """
 
     id: str
+    # That of the findings that name none; `or_severities` are the others that a finding may have.
     severity: Severity
     check: Check
-    whole: bool = False
-    between: bool = False
-    compares: bool = False
-    several: bool = False
-    steps: tuple[str, ...] = ()
-    # The rules whose findings explain those of this one; the first that has a finding counts.
-    because_of: tuple[Cause, ...] = ()
-    # The area or the rule of whose line in the concise report its findings are a part; empty: none.
-    under: str = ""
-    # Why it hurts, and what a person does about it: the cause and the fix of its faults.
-    why: str = ""
-    manual: str = ""
-    # Sentences: what the deploy changes, and below what a user without root can do.
-    repair: str = ""
-    # What a user without root can do where the manual repair needs root; empty: it does not.
-    alone: str = ""
-    always: bool = False
-    # Empty: the key of the area, see `needed_key`.
-    key: str = ""
-    or_keys: tuple[str, ...] = ()
-    # Those of its findings that `severity` does not fit.
+    _: KW_ONLY
     or_severities: tuple[Severity, ...] = ()
-    # Facts that could not be read: its finding explains those about such subjects.
-    explains_unread: tuple[type[Subject], ...] = ()
+    # The check takes the node's found and wanted state, not the area's alone.
+    whole: bool = False
+    # It takes the nodes around it (`Nodes`) besides.
+    between: bool = False
+    # It is both, and reports which values of the report are unlike those of other nodes: it is
+    # judged after all others.
+    compares: bool = False
+    # It is about a node among others, and is not judged where the inventory has a single one.
+    several: bool = False
+    # It is judged of a server that is to become a node, and of no node.
     newcomers: bool = False
     # The command that alone judges it, of what it gives as the task.
     command: str = ""
+    # It needs no wanted value. Where the inventory does not name the area no finding is fixable:
+    # `key` is the one to add. Any other rule is judged only with `key`, or with one of `or_keys`.
+    always: bool = False
+    # "A and B" is both; empty: the first of the area, see `needed_key`.
+    key: str = ""
+    or_keys: tuple[str, ...] = ()
+    # The folders of deploy/ whose step repairs the findings that are fixable; none: no finding is.
+    steps: tuple[str, ...] = ()
+    # The rules whose findings explain those of this one; the first that has a finding counts.
+    because_of: tuple[Cause, ...] = ()
+    # Facts that could not be read: its finding explains those about such subjects.
+    explains_unread: tuple[type[Subject], ...] = ()
+    # The area or the rule that one step repairs with it: they are one problem in the report.
+    under: str = ""
     # Which jobs an error of it stops.
     stops: Stops = ""
+    # Why it hurts, and what a person does about it: the cause and the fix of each fault that has no
+    # better ones. Both begin without a capital, and have no full stop.
+    why: str = ""
+    manual: str = ""
+    # Sentences: what the deploy changes on the node, and below what a user without root can do
+    # where the manual repair needs root.
+    repair: str = ""
+    alone: str = ""
 
     def __call__(self, *given: object) -> Iterator[Fault]:
         """Yield the faults in what the check is given."""
@@ -271,73 +273,58 @@ def _written(key: str) -> str:
 def rule(
     rule_id: str,
     severity: Severity | tuple[Severity, ...],
+    *,
     whole: bool = False,
     between: bool = False,
     compares: bool = False,
     several: bool = False,
-    step: str | tuple[str, ...] = (),
-    because_of: tuple[Cause, ...] = (),
-    under: str = "",
-    *,
-    always: bool = False,
     newcomers: bool = False,
+    command: str = "",
+    always: bool = False,
     key: str = "",
     or_keys: tuple[str, ...] = (),
+    step: str | tuple[str, ...] = (),
+    because_of: tuple[Cause, ...] = (),
+    explains_unread: tuple[type[Subject], ...] = (),
+    under: str = "",
+    stops: Stops = "",
     why: str,
     manual: str,
     repair: str = "",
     alone: str = "",
-    explains_unread: tuple[type[Subject], ...] = (),
-    command: str = "",
-    stops: Stops = "",
 ) -> Callable[[Check], Rule]:
-    """Make a rule of a check and register it under its id.
+    """Make a rule of a check and register it under its id; the words are the fields of `Rule`.
 
-    `severity` is that of its findings; of several, the first is that of those that name none.
-
-    `why` the fault hurts, and what a person does about it (`manual`), are the cause and the fix of
-    each fault that has no better ones, and begin as these do: without a capital or a full stop.
-    What the deploy changes on the node to repair it (`repair`, where it names a step) is sentences.
-    `under` names the area, or the rule, that one step repairs with it: they are one problem.
-    `several`: it is about a node among others, and is not judged where there are none.
-    `always`: it needs no wanted value, and is judged whatever the inventory names. `newcomers`: it
-    is judged of a server that is to become a node, and of no node. `key`: the key
-    that it needs ("A and B": both), or that lets the deploy repair what it finds; without it the
-    area's first. `or_keys`: others with which it is judged, too.
-    `alone`: what a user without root can do, where the manual repair needs root.
-    `explains_unread`: its finding is the cause where facts about such subjects could not be read.
-    `command`: that one alone judges it. `stops`: which jobs an error of it stops.
-    docs/rules.md lists all of them.
+    Of several severities the first is that of the findings that name none.
     """
 
     def register(check: Check) -> Rule:
         if rule_id in RULES:
             raise ValueError(f"two rules are called {rule_id}")
-        steps = (step,) if isinstance(step, str) else step
         severities = (severity,) if isinstance(severity, str) else severity
         RULES[rule_id] = made = Rule(
             rule_id,
             severities[0],
             check,
-            whole or compares,
-            between or compares,
-            compares,
-            several,
-            steps,
-            because_of,
-            under,
-            why,
-            manual,
-            repair,
-            alone,
-            always,
-            key,
-            or_keys,
-            severities[1:],
-            explains_unread,
-            newcomers,
-            command,
-            stops,
+            or_severities=severities[1:],
+            whole=whole or compares,
+            between=between or compares,
+            compares=compares,
+            several=several,
+            newcomers=newcomers,
+            command=command,
+            always=always,
+            key=key,
+            or_keys=or_keys,
+            steps=(step,) if isinstance(step, str) else step,
+            because_of=because_of,
+            explains_unread=explains_unread,
+            under=under,
+            stops=stops,
+            why=why,
+            manual=manual,
+            repair=repair,
+            alone=alone,
         )
         return made
 
