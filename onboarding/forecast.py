@@ -69,7 +69,7 @@ def foreseen(state: NodeState, cluster: Cluster, name: str) -> list[str]:
             lines.append(_line(each, *_copied(state, name, source)))
         elif each.rule in _PACKAGES and source is not None and _follows(state, nccl):
             lines.append(_line(each, "decided when its environment is there", "by its torch"))
-        elif each.step not in _BETWEEN:
+        elif each.area not in _BETWEEN:
             lines.append(_line(each, REPAIRED if each.fixable else MANUAL, each.fix))
     return [*lines, *_mesh(cluster, name)]
 

@@ -166,7 +166,7 @@ def lacks(report: Report, name: str, newcomers: Collection[str] = ()) -> list[st
         missing += [
             f"{other}: {finding.rule}: {finding.found}"
             for finding in theirs.findings
-            if other != name and finding.step == "ssh" and name in peers_of(finding)
+            if other != name and finding.area == "ssh" and name in peers_of(finding)
         ]
     if not missing:
         return _awaiting(report, name)

@@ -27,8 +27,7 @@ def blocks_a_job(finding: Finding, kinds: Collection[Stops]) -> bool:
 
 def hides_what_blocks(finding: Finding) -> bool:
     """Whether something could not be read that may stop a job."""
-    area, _, name = finding.rule.partition(".")
-    return name == "unreadable" and area in _needed()
+    return finding.rule == f"{finding.area}.unreadable" and finding.area in _needed()
 
 
 @cache

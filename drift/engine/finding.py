@@ -34,8 +34,9 @@ class Finding(BaseModel):
     wanted: str
     cause: str
     fix: str
-    # Whether `step` of the deploy repairs it.
+    # Whether the deploy repairs it.
     fixable: bool
+    # The folder of deploy/ whose step repairs it, the first of two; its own area where none does.
     step: str
     # The finding of this report that explains this one; null: none does.
     root: Root | None = None
@@ -43,6 +44,11 @@ class Finding(BaseModel):
     root_nodes: tuple[str, ...] = Field(default=(), exclude=True)
     # The subject as data; no part of the JSON report.
     about: InstanceOf[Subject] | None = Field(default=None, exclude=True)
+
+    @property
+    def area(self) -> str:
+        """The area of its rule."""
+        return self.rule.partition(".")[0]
 
 
 class OffFinding(Finding):

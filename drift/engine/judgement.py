@@ -125,15 +125,15 @@ def off_by_comparing(
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings area by area, in the order of a report."""
-    return sorted(findings, key=lambda each: _AREAS.index(each.step))
+    return sorted(findings, key=lambda each: _AREAS.index(each.area))
 
 
 def _placed(findings: Iterable[Finding], added: Iterable[Finding]) -> list[Finding]:
     """Return findings with each of `added` behind the others of its area."""
     placed = list(findings)
     for each in added:
-        area = _AREAS.index(each.step)
-        before = [at for at, known in enumerate(placed, 1) if _AREAS.index(known.step) <= area]
+        area = _AREAS.index(each.area)
+        before = [at for at, known in enumerate(placed, 1) if _AREAS.index(known.area) <= area]
         placed.insert(max(before, default=0), each)
     return placed
 

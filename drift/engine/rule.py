@@ -223,7 +223,7 @@ class Rule:
                 cause=fault.cause or self.why,
                 fix=f"{way}{fix}" if is_held else fix,
                 fixable=fixable and not is_held,
-                step=self.area,
+                step=next(iter(self.steps), self.area),
             )
 
     def _may_repair(self, about: Subject, state: object, wanted: object) -> bool:

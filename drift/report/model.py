@@ -114,7 +114,7 @@ class Report(_Part):
     def part(self, areas: Collection[str] | None, nodes: Collection[str] | None) -> Report:
         """Return the report of some areas and some nodes alone; None: of all."""
         return self.kept(
-            lambda name, each: areas is None or each.rule.split(".")[0] in areas,
+            lambda name, each: areas is None or each.area in areas,
             [name for name in self.hosts if nodes is None or name in nodes],
         )
 
