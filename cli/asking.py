@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -107,6 +108,14 @@ def ask_via(
 def nodes_of(inventory: str, limit: Iterable[str]) -> tuple[str, ...]:
     """Return the names of the nodes that a report is about; contacts none."""
     return tuple(limited_data(inventory, limit))
+
+
+def files_of(inventory: str, limit: Iterable[str]) -> Iterator[str]:
+    """Yield the files that an inventory may be read from, and those that its data names."""
+    yield inventory
+    yield from (str(Path(inventory).with_suffix(suffix)) for suffix in (".py", ".yml", ".yaml"))
+    for data in limited_data(inventory, limit).values():
+        yield from (value for value in data.values() if isinstance(value, str) and os.sep in value)
 
 
 def wants_logins(inventory: str, limit: Iterable[str]) -> bool:

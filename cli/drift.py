@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from gpu_node.cli import completion, words
@@ -107,12 +109,13 @@ def drift(
         from gpu_node.cli.asking import (
             ask,
             ask_via,
+            files_of,
             jobs_log_in,
             nodes_of,
             read_answers,
             wants_logins,
         )
-        from gpu_node.cli.output import check_given
+        from gpu_node.cli.output import check_given, check_not_read
         from gpu_node.facts.probe.request import MESH
     only = tuple(word for each in only for word in each.split(","))
     given = {"--only": bool(only), "--facts": facts, "--full": full}
@@ -126,6 +129,8 @@ def drift(
     for name in (name for name, is_given in contacting.items() if is_given and answers is not None):
         raise click.UsageError(worded(f"{name} with --answers", "", "one of them"))
     check_given(output, only)
+    if output is not None and os.path.isfile(output):
+        check_not_read(output, files_of(inventory, limit))
     if only:
         from gpu_node.cli.reporting import check_only
 

@@ -46,6 +46,7 @@ def history(inventory: str, node: str | None, since: str | None, form: str) -> N
         with opened() as store:
             first, last = store.first_report(name), store.report_at(name)
             if first is None or last is None:
+                store.check_all()
                 raise StoreError(f"no report of {inventory} is kept", "gpu-node drift keeps one")
             nodes = store.nodes(name)
             if node is not None and node not in nodes:

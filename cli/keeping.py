@@ -13,7 +13,7 @@ from gpu_node.drift.report.seen import Seen
 from gpu_node.history.compare import DEEP, MESH, Snapshot, snapshot
 from gpu_node.history.since import Before, FactOf, compared, iso, report_in
 from gpu_node.history.store import StoreError, identity, opened
-from gpu_node.history.when import ALLOWED
+from gpu_node.history.when import ALLOWED, LAST
 from gpu_node.inventories.errors import as_printed, reason, worded
 
 _ALLOWED = f"{ALLOWED}, or a report that --format json wrote (FILE.json)"
@@ -39,12 +39,14 @@ def earlier(word: str, inventory: str) -> Before:
             found = store.report_at(name, None if when is None else int(when.timestamp()))
             if found is None:
                 first = store.first_report(name)
+                store.check_all()
                 oldest = f"the first is of {iso(first.at)}" if first else "none is kept"
-                raise StoreError(f"no report of {inventory} at that time or before: {oldest}")
+                then = f"--since {iso(first.at)[:-6]}Z, or {LAST}" if first else ""
+                why = f"no report of {inventory} at that time or before: {oldest}"
+                raise StoreError(why, then)
             nodes = store.known(name, found.number)
     except StoreError as error:
-        _print(error)
-        return Before(word)
+        return Before(word, problem=_print(error))
 
     def since(facts: Iterable[FactOf]) -> dict[FactOf, int]:
         try:
@@ -69,18 +71,22 @@ def finished(
     options = {DEEP: deep, MESH: every_login}
     now = snapshot(report, seen, frozenset(name for name, is_on in options.items() if is_on))
     if is_kept:
-        _keep(report, inventory, now)
+        _keep(report, inventory, now, before.problem if before is not None else "")
     return report if before is None else compared(report, now, before)
 
 
-def _keep(report: Report, inventory: str, now: Snapshot) -> None:
+def _keep(report: Report, inventory: str, now: Snapshot, known: str) -> None:
     try:
         with opened(making=True) as store:
             made = datetime.fromisoformat(report.generated)
             store.keep(identity(inventory), int(made.timestamp()), now)
     except StoreError as error:
-        _print(error)
+        _print(error, known)
 
 
-def _print(error: StoreError) -> None:
-    print_error(as_printed(f"history: {worded(str(error), then=error.then)}"))
+def _print(error: StoreError, known: str = "") -> str:
+    """Print the line of a problem of the store unless it is known, and return it."""
+    line = as_printed(f"history: {worded(str(error), then=error.then)}")
+    if line != known:
+        print_error(line)
+    return line

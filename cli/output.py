@@ -27,6 +27,14 @@ def check_given(output: str | None, only: Iterable[str]) -> None:
         raise unwritable(output, error) from None
 
 
+def check_not_read(output: str, files: Iterable[str]) -> None:
+    """Refuse an output that would replace one of the files that the report is read from."""
+    for each in files:
+        if os.path.isfile(each) and os.path.exists(output) and os.path.samefile(output, each):
+            why = "the inventory is read from it, or names it"
+            raise click.UsageError(f"--output: {worded(shown(output), why, 'another file')}")
+
+
 def unknown_word(word: str, known: Iterable[str]) -> click.UsageError:
     """Return the error for a word of --only that is not `known`."""
     why = f"an unknown word{did_you_mean(word, known)}"

@@ -41,13 +41,15 @@ FactOf = tuple[str, str, str]
 class Before:
     """An earlier report: `word` as --since has it, its time (ISO 8601, UTC), and its nodes.
 
-    `since` returns the times of the first kept reports since which facts of nodes have their texts.
+    `since` returns the times of the first kept reports since which facts of nodes have their texts,
+    and `problem` is the line that was printed of the store.
     """
 
     word: str
     at: str | None = None
     nodes: Mapping[str, Node] = field(default_factory=dict)
     since: Callable[[Iterable[FactOf]], Mapping[FactOf, int]] = lambda facts: {}
+    problem: str = ""
 
 
 def iso(at: int) -> str:

@@ -12,6 +12,7 @@ from types import FrameType
 
 import pytest
 
+from gpu_node.diagnose.scan import KEPT
 from gpu_node.drift.env.bashrc import Blocks, with_blocks
 from gpu_node.drift.env.user_settings import our_conf_lines
 from gpu_node.drift.network.ifname import CONF
@@ -28,6 +29,10 @@ USES, UNKNOWN = uses(ROOMS)
 BOUNDED = {
     "verify/ranks.py: _IB": 2000,
     "verify/ranks.py: _SOCKET": 2000,
+    # A line of a log, of which a part is kept, or one of its last 128 KiB.
+    **{each.place: KEPT for each in USES if each.place.startswith("diagnose/")},
+    **{each.place: 128 * 1024 for each in USES if each.place.startswith("diagnose/ending.py")},
+    "diagnose/origin.py: _PREFIXES": 300,
 }
 # Expressions with a value that is known only in a run: none has a repetition beside another.
 OF_A_RUN = {

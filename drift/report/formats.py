@@ -25,6 +25,7 @@ SUFFIXES = {
     ".xml": "junit",
     ".prom": "prometheus",
     ".html": "html",
+    ".htm": "html",
 }
 # Those without a value of a node: a program of another user reads them.
 FOR_ALL = ("prometheus",)

@@ -56,7 +56,7 @@ def outline(
 def closing(report: Report, counts: str) -> Text:
     """Return the last line of a report: one without drift does not hide that a GPU was missing."""
     hosts = report.hosts
-    if report.exit_code() != 0:
+    if any(host.status != "ok" for host in hosts.values()):
         return Text(counts, style="bold")
     nodes = {name: node_of(host) for name, host in hosts.items()}
     without = [name for name, node in nodes.items() if node and NO_GPU in _hardware(node)]

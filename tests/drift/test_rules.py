@@ -134,7 +134,9 @@ def test_a_fault_has_what_its_rule_says(steps: tuple[str, ...]) -> None:
         yield Fault("one", "two", "three")
         yield Fault("one", "two", "three", "it is 9 bytes long", "write 10", fixable=False)
 
-    rule = Rule("shm.nowhere", "error", check, whole=True, steps=steps, why="short", manual="write more")
+    rule = Rule(
+        "shm.nowhere", "error", check, whole=True, steps=steps, why="short", manual="write more"
+    )
     usual, own = rule.findings(None, None, Nodes())
     assert (usual.cause, usual.fix, usual.fixable) == ("short", "write more", bool(steps))
     assert (own.cause, own.fix, own.fixable) == ("it is 9 bytes long", "write 10", False)

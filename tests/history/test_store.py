@@ -237,6 +237,21 @@ def test_what_is_no_store_is_refused(name: str, store: Path) -> None:
     )
 
 
+def test_a_damaged_index(store: Path) -> None:
+    """It finds no report, and is no reason to say that none is kept."""
+    keep({"a": {}})
+    base = sqlite3.connect(store)
+    query = "SELECT rootpage FROM sqlite_master WHERE type = 'index' AND tbl_name = 'inventory'"
+    page, size = base.execute(query).fetchone()[0], base.execute("PRAGMA page_size").fetchone()[0]
+    base.close()
+    with store.open("r+b") as opened_file:
+        opened_file.seek((page - 1) * size + 3)  # how many cells this page has
+        opened_file.write(b"\0\0")
+    with pytest.raises(StoreError, match="is damaged"), opened() as broken:
+        assert broken.report_at("site.yml") is None
+        broken.check_all()
+
+
 def test_a_locked_store(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait for another process has an end; the next report is kept."""
     monkeypatch.setattr(module, "_WAIT_SECONDS", 0.1)
