@@ -1,7 +1,8 @@
-"""The files that the how-to pages have a reader copy: units, a Slurm program, a CI file."""
+"""The files that the how-to pages have a reader copy: units, alerts, a Slurm program, a CI file."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -13,10 +14,13 @@ from typing import Any
 
 import pytest
 import yaml
+from rich.console import Console
 
 from gpu_node.drift.engine.registry import RULES
+from gpu_node.drift.report.formats import Page, parts
 from tests.docs.pages import DOCS, blocks, words
 from tests.docs.test_command_lines import parse
+from tests.drift import reports, states
 
 EXAMPLES = DOCS / "examples"
 UNITS = ("gpu-node-drift.service", "gpu-node-drift.timer")
@@ -64,6 +68,20 @@ def test_the_page_shows_the_drop_in_and_the_ci_file() -> None:
     for job in ci.values():
         for line in job["script"]:
             parse(words(line))
+
+
+def test_the_alerts_are_about_metrics_that_a_report_writes() -> None:
+    """With their labels; the page has the file, and names each metric."""
+    text = (EXAMPLES / "alerts.yml").read_text()
+    page = (DOCS / "how-to" / "prometheus.md").read_text()
+    report = reports.report({"a": states.seen(reports.FRESH)})
+    written = "".join(parts("prometheus", report, Page(Console(file=io.StringIO()))))
+    names = {*re.findall(r"^# TYPE (\S+) gauge$", written, re.M)}
+    labels = {*re.findall(r"[{,](\w+)=", written)}
+    used = {*re.findall(r"\b(gpu_node_\w+)", text)}
+    assert used and used <= names and names <= {*re.findall(r"`(gpu_node_\w+)`", page)}
+    assert {*re.findall(r"\$labels\.(\w+)", text)} <= labels
+    assert text in blocks(DOCS / "how-to" / "prometheus.md", "text")
 
 
 @pytest.fixture
