@@ -54,7 +54,14 @@ def test_each_section_has_its_examples() -> None:
     """What may be added is what the registers hold."""
     headings = re.findall(r"^## (.*)$", TEXT, re.MULTILINE)
     assert headings == [
-        *("Add a rule", "Add an area", "Add a cause", "Add a fault", "Add a report format"),
+        *(
+            "Add a rule",
+            "Add a value, or a key",
+            "Add an area",
+            "Add a cause",
+            "Add a fault",
+            "Add a report format",
+        ),
         *("Add a command", "Lanes"),
     ]
     assert catalogue() and all(
