@@ -13,9 +13,9 @@ from rich.text import Text
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.model import HostReport, Report
-from gpu_node.drift.report.problems import Problem, problems
+from gpu_node.drift.report.outline import counts
+from gpu_node.drift.report.problems import Problem, problems, repair_of
 from gpu_node.drift.report.signs import of_severity
-from gpu_node.drift.report.table import counts, repair_of
 from gpu_node.facts.areas import AREAS
 from gpu_node.inventories.escape import visible
 

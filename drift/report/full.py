@@ -9,14 +9,13 @@ from rich.padding import Padding
 from rich.text import Text
 
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.subject import Logins
 from gpu_node.drift.report import changes, off
 from gpu_node.drift.report.entry import entry, whole
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.outline import closing, of_jobs
-from gpu_node.drift.report.problems import chosen, of_problems, only_lines, problems
+from gpu_node.drift.report.problems import chosen, is_compared, of_problems, only_lines, problems
 from gpu_node.drift.report.signs import SEVERITY_STYLES, of_severity
 from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
@@ -61,10 +60,8 @@ def grouped(by_node: Mapping[str, Iterable[Finding]]) -> dict[Finding, dict[str,
     grouped: dict[Finding, dict[str, list[str]]] = {}
     for name, findings in by_node.items():
         for finding in findings:
-            rule = RULES.get(finding.rule)
-            is_compared = rule is not None and rule.compares and not finding.fixable
             without: dict[str, object] = {"root": None, "root_nodes": ()}
-            if is_compared:
+            if is_compared(finding):
                 without["found"] = ""
             if isinstance(finding.about, Logins):  # `found` has the peers
                 without |= {"subject": "", "about": None}

@@ -18,10 +18,9 @@ from gpu_node.drift.report.formats import Page
 from gpu_node.drift.report.full import grouped, lines
 from gpu_node.drift.report.matrix import labels_and_columns
 from gpu_node.drift.report.model import HostReport, Report
-from gpu_node.drift.report.outline import of_jobs, outline
-from gpu_node.drift.report.problems import OnNode, Problem, errors, problems, text
+from gpu_node.drift.report.outline import counts, of_jobs, outline
+from gpu_node.drift.report.problems import OnNode, Problem, errors, problems, repair_of, text
 from gpu_node.drift.report.start import start_line
-from gpu_node.drift.report.table import counts, repair_of
 from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
 

@@ -11,9 +11,17 @@ from gpu_node.drift.report import changes, off
 from gpu_node.drift.report.formats import Page, plain, printed
 from gpu_node.drift.report.matrix import matrix
 from gpu_node.drift.report.model import HostReport, Report
-from gpu_node.drift.report.problems import Problem, errors, joined, leads_to, problems, text
+from gpu_node.drift.report.outline import counts
+from gpu_node.drift.report.problems import (
+    Problem,
+    errors,
+    joined,
+    leads_to,
+    problems,
+    repair_of,
+    text,
+)
 from gpu_node.drift.report.start import start_line
-from gpu_node.drift.report.table import counts, repair_of
 from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
@@ -12,6 +12,8 @@ from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.matrix import node_of
 from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.drift.report.problems import Problem
+from gpu_node.drift.report.signs import SEVERITY_STYLES, of_severity
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.plurals import counted
@@ -64,6 +66,34 @@ def closing(report: Report, counts: str) -> Text:
         return Text(counts, style="bold green")
     where = "" if len(without) == len(hosts) else f" on {visible(ranges(without, hosts))}"
     return Text(f"{counts} in what was judged; no GPU was found{where}", style="bold")
+
+
+def counts(report: Report, listed: Sequence[Problem]) -> Text:
+    """Return how many nodes have each status, and how many problems and findings there are."""
+    total = report.summary
+    nodes = [
+        f"{count} {status}"
+        for status, count in (
+            ("ok", total.ok),
+            ("with drift", total.drift),
+            ("unreachable", total.unreachable),
+            ("unreadable", total.unreadable),
+        )
+        if count
+    ]
+    severities = [
+        of_severity(count, severity)
+        for severity in SEVERITY_STYLES
+        if (count := sum(each.severity == severity for each in listed))
+    ]
+    counts = counted(len(listed), "problem", none="no")
+    if listed:
+        findings = counted(sum(total.findings.values()), "finding")
+        counts += f" ({', '.join(severities)}), {findings}"
+    line = f"{counted(total.hosts, 'node', none='no')}, {', '.join(nodes)}"
+    if listed or not (total.unreachable or total.unreadable):
+        line += f": {counts}"
+    return closing(report, line)
 
 
 def kind(node: NodeState, elsewhere: str = "") -> list[str]:

@@ -169,6 +169,14 @@ def of_problems(listed: Iterable[Problem]) -> dict[str, list[Finding]]:
     return by_node
 
 
+def repair_of(problem: Problem, hosts: Mapping[str, HostReport]) -> str:
+    """Return who repairs a problem: not the deploy, where it has no root on any of its nodes."""
+    by_user = {name for name in problem.nodes if hosts[name].without_root}
+    if len(by_user) < len(problem.nodes):
+        return problem.repair
+    return "admin" if without_root(problem, by_user)[1] else "manual"
+
+
 def without_root(problem: Problem, nodes: Collection[str]) -> tuple[str, str]:
     """Return what a user without root can do about a problem, and what root has to do.
 
@@ -235,7 +243,7 @@ def _distinct(findings: Iterable[OnNode]) -> dict[tuple[str, str], list[str]]:
     compared: dict[tuple[str, str], dict[str, list[str]]] = {}
     texts: dict[tuple[str, str], list[str]] = {}
     for node, each in findings:
-        if _is_compared(each):
+        if is_compared(each):
             values = compared.setdefault((each.rule, each.subject), {})
             values.setdefault(each.found, []).append(node)
             continue
@@ -252,7 +260,8 @@ def _distinct(findings: Iterable[OnNode]) -> dict[tuple[str, str], list[str]]:
     return texts
 
 
-def _is_compared(finding: Finding) -> bool:
+def is_compared(finding: Finding) -> bool:
+    """Whether it is about values that differ between nodes: each node has another one."""
     rule = RULES.get(finding.rule)
     return rule is not None and rule.compares and not finding.fixable
 

@@ -18,7 +18,7 @@ from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.formats import Page, printed
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
-from gpu_node.drift.report.outline import closing, of_jobs, outline
+from gpu_node.drift.report.outline import counts, of_jobs, outline
 from gpu_node.drift.report.problems import (
     WANT,
     Problem,
@@ -27,10 +27,11 @@ from gpu_node.drift.report.problems import (
     leads_to,
     only_lines,
     problems,
+    repair_of,
     without_root,
 )
 from gpu_node.drift.report.problems import parts as parts_of
-from gpu_node.drift.report.signs import SEVERITY_STYLES, of_severity
+from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.drift.report.start import start_line
 from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
@@ -100,34 +101,6 @@ def render(
     return Group(*parts)
 
 
-def counts(report: Report, listed: Sequence[Problem]) -> Text:
-    """Return how many nodes have each status, and how many problems and findings there are."""
-    total = report.summary
-    nodes = [
-        f"{count} {status}"
-        for status, count in (
-            ("ok", total.ok),
-            ("with drift", total.drift),
-            ("unreachable", total.unreachable),
-            ("unreadable", total.unreadable),
-        )
-        if count
-    ]
-    severities = [
-        of_severity(count, severity)
-        for severity in SEVERITY_STYLES
-        if (count := sum(each.severity == severity for each in listed))
-    ]
-    counts = counted(len(listed), "problem", none="no")
-    if listed:
-        findings = counted(sum(total.findings.values()), "finding")
-        counts += f" ({', '.join(severities)}), {findings}"
-    line = f"{counted(total.hosts, 'node', none='no')}, {', '.join(nodes)}"
-    if listed or not (total.unreachable or total.unreadable):
-        line += f": {counts}"
-    return closing(report, line)
-
-
 def _problems(listed: Sequence[Problem], report: Report, width: int) -> RenderableType:
     """Return a table with a row for each problem, or a list where it has no room."""
     nodes = report.hosts
@@ -195,23 +168,13 @@ def _severity(problem: Problem) -> Text:
 def _below_it(problem: Problem, nodes: Mapping[str, HostReport], room: int) -> list[Text]:
     """Return the lines below what is wrong."""
     lines = _cut(_after(problem), room, _AFTER)
+    by_user = {name for name, host in nodes.items() if host.without_root}
     for label, words in zip(
-        ("without root", "as root"), _without_root(problem, nodes), strict=True
+        ("without root", "as root"), without_root(problem, by_user), strict=True
     ):
         if words:
             lines += _cut(Text(f"{label}: {visible(words)}", style="dim"), room, _ALONE)
     return lines
-
-
-def _without_root(problem: Problem, nodes: Mapping[str, HostReport]) -> tuple[str, str]:
-    return without_root(problem, {name for name, host in nodes.items() if host.without_root})
-
-
-def repair_of(problem: Problem, nodes: Mapping[str, HostReport]) -> str:
-    """Return who repairs a problem: not the deploy, where it has no root on any of its nodes."""
-    if all(nodes[name].without_root for name in problem.nodes):
-        return "admin" if _without_root(problem, nodes)[1] else "manual"
-    return problem.repair
 
 
 def _after(problem: Problem) -> Text:
