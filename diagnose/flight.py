@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any, ClassVar, NoReturn
 
 from typing_extensions import override
 
@@ -13,6 +15,26 @@ from gpu_node.diagnose.sources import Log, blocks
 
 _MOST = 16 * 1024 * 1024
 _SHOWN = 200
+# A dump of 2000 collectives with their stacks has about a million.
+_MOST_OPCODES = 3_000_000
+# Those of plain things since protocol 2; and how many objects of the stack become a tuple.
+_PLAIN = b"".join(
+    (
+        *(pickle.PROTO, pickle.FRAME, pickle.STOP, pickle.MARK, pickle.MEMOIZE),
+        *(pickle.BINPUT, pickle.LONG_BINPUT, pickle.BINGET, pickle.LONG_BINGET),
+        *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BINFLOAT),
+        *(pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1),
+        *(pickle.BINUNICODE, pickle.SHORT_BINUNICODE, pickle.BINUNICODE8),
+        *(pickle.BINBYTES, pickle.SHORT_BINBYTES),
+        *(pickle.EMPTY_DICT, pickle.SETITEM, pickle.SETITEMS),
+        *(pickle.EMPTY_LIST, pickle.APPEND, pickle.APPENDS),
+        *(pickle.GLOBAL, pickle.STACK_GLOBAL),  # both call find_class
+    )
+)
+_TUPLES = {
+    **{pickle.EMPTY_TUPLE[0]: 0, pickle.TUPLE1[0]: 1, pickle.TUPLE2[0]: 2, pickle.TUPLE3[0]: 3},
+    pickle.TUPLE[0]: -1,
+}
 
 
 @dataclass(frozen=True)
@@ -27,18 +49,44 @@ class Flight:
 
 
 class _Plain(pickle._Unpickler):
-    """Builds dicts, lists, texts and numbers; a pickle that names a class or function is refused.
+    """Builds dicts, lists, texts and numbers alone; of a tuple it makes a list.
 
-    The unpickler in C reserves as much memory for its memo as a pickle says.
+    A list is no key: the hash of nested tuples may take for ever, or more stack than there is. The
+    unpickler in C reserves as much memory for its memo as a pickle says.
     """
+
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {}
+    stack: list[Any]
+    append: Callable[[object], None]
+    pop_mark: Callable[[], list[Any]]
+    _left = _MOST_OPCODES
 
     @override
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"it names {module[:100]}.{name[:100]}")
 
-    @override
-    def persistent_load(self, pid: object) -> NoReturn:
-        raise pickle.UnpicklingError("it refers to something outside of itself")
+    def step(self, build: Callable[[Any], None]) -> None:
+        """Build one thing, unless there are too many of them."""
+        self._left -= 1
+        if self._left < 0:
+            raise pickle.UnpicklingError(f"more than {_MOST_OPCODES} opcodes")
+        build(self)
+
+    def as_list(self, count: int) -> None:
+        """Make a list of the last objects of the stack; of -1 those since the mark."""
+        items = self.pop_mark() if count < 0 else self.stack[len(self.stack) - count :]
+        del self.stack[len(self.stack) - max(count, 0) :]
+        self.append(items)
+
+    def refuse(self) -> NoReturn:
+        raise pickle.UnpicklingError("more than dicts, lists, tuples, texts and numbers")
+
+
+_Plain.dispatch.update(dict.fromkeys(range(256), _Plain.refuse))
+for _code in _PLAIN:
+    _Plain.dispatch[_code] = partial(_Plain.step, build=pickle._Unpickler.dispatch[_code])
+for _code, _count in _TUPLES.items():
+    _Plain.dispatch[_code] = partial(_Plain.step, build=partial(_Plain.as_list, count=_count))
 
 
 def read_flight(log: Log) -> Flight:
@@ -51,7 +99,11 @@ def read_flight(log: Log) -> Flight:
     try:
         dump = _Plain(io.BytesIO(data)).load()
     except Exception as error:  # what a broken pickle raises is listed nowhere
-        return Flight(log.name, log.rank, error=f"not a plain pickle: {error}"[:_SHOWN])
+        return Flight(
+            log.name,
+            log.rank,
+            error=f"not a plain pickle: {str(error) or type(error).__name__}"[:_SHOWN],
+        )
     entries = dump.get("entries") if isinstance(dump, dict) else None
     if not isinstance(entries, list):
         return Flight(log.name, log.rank, error="not a dump of the flight recorder: no `entries`")

@@ -112,7 +112,7 @@ def _line(line: Evidence) -> Text:
 
 def _flight(log: str, rank: int | None, waiting: str, error: str) -> Text:
     who = f"rank {rank}" if rank is not None else log
-    words = error or (f"waits for {waiting}" if waiting else "waits for no collective")
+    words = error or (f"waits for {redacted(waiting)}" if waiting else "waits for no collective")
     return Text(visible(f"flight recorder, {who}: {words}"))
 
 
