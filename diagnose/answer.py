@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,12 +24,16 @@ _OF_LIBRARIES = ("RuntimeError", "OSError", "TimeoutError", "ConnectionError")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A cause, how sure it is, and at most EVIDENCE lines that show it, the first first."""
+    """A cause, how sure it is, and at most EVIDENCE lines that show it, the first first.
+
+    `recovered`: each process that has such a line made progress after the last of them.
+    """
 
     cause: Cause
     confidence: Confidence
     evidence: tuple[Evidence, ...]
     says: str
+    recovered: bool = False
 
 
 Verdict = Literal["cause", "nothing known", "went on", "healthy"]
@@ -113,31 +117,50 @@ def _judged(
     kinds = sorted((each.lines[0] for each in failed if each.alone), key=_place)
     if not kinds:
         return Answer((), (), False, flights, size, read)
-    candidates = [*_of_causes(found, known), *_of_exceptions(unknown, known)]
+    recovered = {id(match) for match in failed if _has_recovered(match, endings)}
+    candidates = [
+        *_of_causes(found, known, recovered),
+        *_of_exceptions(unknown, known, recovered),
+    ]
     ordered = sorted(candidates, key=lambda each: _order(each, candidates))
     return Answer(tuple(ordered[:CANDIDATES]), tuple(kinds), went_on, flights, size, read)
+
+
+def _has_recovered(match: Match, endings: Mapping[str, Ending]) -> bool:
+    """Whether all go on after lines that are a failure in themselves."""
+    return (
+        match.alone
+        and not match.final
+        and all(
+            endings[log].recovers(stream, number) for (log, stream), number in match.last.items()
+        )
+    )
 
 
 def _place(line: Evidence) -> tuple[bool, str, tuple[int, int]]:
     return not line.when, line.when, line.order
 
 
-def _of_causes(found: Mapping[str, Match], known: Mapping[str, Cause]) -> Iterator[Candidate]:
+def _of_causes(
+    found: Mapping[str, Match], known: Mapping[str, Cause], recovered: Collection[int]
+) -> Iterator[Candidate]:
     for match in found.values():
         cause = known[match.name]
         if cause.level != "consequence":
             shown = tuple(sorted(match.lines, key=_place)[:EVIDENCE])
-            yield Candidate(cause, match.confidence, shown, cause.says)
+            yield Candidate(cause, match.confidence, shown, cause.says, id(match) in recovered)
 
 
-def _of_exceptions(unknown: Iterable[Match], known: Mapping[str, Cause]) -> Iterator[Candidate]:
+def _of_exceptions(
+    unknown: Iterable[Match], known: Mapping[str, Cause], recovered: Collection[int]
+) -> Iterator[Candidate]:
     """Yield the exception of the user's program that came first, if there is one.
 
     A line without a traceback may be no more than a text that looks like one.
     """
 
     def first(match: Match) -> tuple[object, ...]:
-        return not match.frame, _place(min(match.lines, key=_place))
+        return id(match) in recovered, not match.frame, _place(min(match.lines, key=_place))
 
     for match in sorted(unknown, key=first):
         name = match.name.rpartition(".")[2]
@@ -151,7 +174,8 @@ def _of_exceptions(unknown: Iterable[Match], known: Mapping[str, Cause]) -> Iter
         ranks = sorted({each.rank for each in lines if each.rank is not None})
         who = f"rank {ranks[0]} ends" if len(ranks) == 1 else "the program ends"
         says = f"{who} with {match.name}{where}"
-        yield Candidate(cause, "high" if in_users_file else "medium", lines, says)
+        confidence: Confidence = "high" if in_users_file else "medium"
+        yield Candidate(cause, confidence, lines, says, id(match) in recovered)
         return
 
 
@@ -159,12 +183,13 @@ def _order(
     candidate: Candidate,
     candidates: Iterable[Candidate],
 ) -> tuple[object, ...]:
-    """Causes before symptoms, then those that no other one explains, the surer, the earlier.
+    """What no process recovered from; causes before symptoms; what none explains; the surer.
 
     An exception of the user's program stands between causes of medium and of low confidence.
     """
     explained = any(candidate.cause.name in each.cause.explains for each in candidates)
     return (
+        candidate.recovered,
         candidate.cause.level == "symptom",
         explained,
         1.5 if candidate.cause.name == EXCEPTION else RANKED.index(candidate.confidence),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 
 from gpu_node.diagnose.match import Evidence, Match
@@ -13,6 +14,8 @@ from gpu_node.diagnose.sources import Log
 # A failure from which a job recovered is followed by so many lines without another.
 RECOVERED = 15
 _MOST_STREAMS, _SHOWN = 1000, 400
+# Ranks that print into the log of one that failed stop after fewer steps: they wait for it.
+_STEPS = 10
 _PROGRESS = re.compile(
     r"\b(?:global_)?(?:step|epoch|iter(?:ation)?)s?['\"]?[\s:=\[#/]{1,3}\d"
     r"|\b[\w./-]{0,40}loss['\"]?\s{0,2}[=:]?\s{0,2}-?\d"
@@ -49,7 +52,8 @@ class Ending:
         self._log, self._index = log, index
         # A line before this one is followed by RECOVERED lines.
         self._settled = 0
-        self._progress: dict[str, int] = {}
+        # The last lines of a process that say progress.
+        self._progress: dict[str, deque[int]] = {}
         self._bars: dict[tuple[str, str], list[tuple[int, str]]] = {}
         self._losses: dict[str, Evidence | None] = {}
         raw = size.tail.removesuffix(b"\n").split(b"\n")
@@ -69,9 +73,14 @@ class Ending:
         bars = (places for (of, _), places in self._bars.items() if of == stream)
         return (
             number < self._settled
-            or self._progress.get(stream, 0) > number
+            or bool((steps := self._progress.get(stream)) and steps[-1] > number)
             or any(places[0][0] > number for places in bars if len(places) > 1)
         )
+
+    def recovers(self, stream: str, number: int) -> bool:
+        """Whether a process makes progress after a line, for longer than other ranks would."""
+        steps = self._progress.get(stream) or ()
+        return len(steps) == _STEPS and min(steps) > number
 
     def lost_losses(self) -> Iterator[Match]:
         """Yield the cause of processes whose last loss is no number."""
@@ -85,7 +94,7 @@ class Ending:
         stream = origin.stream
         if stream not in self._progress and len(self._progress) >= _MOST_STREAMS:
             return
-        self._progress.setdefault(stream, 0)
+        steps = self._progress.setdefault(stream, deque(maxlen=_STEPS))
         bars = _BAR.findall(text)
         for done, whole in bars:
             if (stream, whole) not in self._bars and len(self._bars) >= _MOST_STREAMS:
@@ -95,7 +104,7 @@ class Ending:
                 places.append((number, done))
                 del places[:-2]
         if not bars and not _NO_PROGRESS.search(text) and _PROGRESS.search(text):
-            self._progress[stream] = number
+            steps.append(number)
         if losses := [each["value"] for each in _LOSS.finditer(text)]:
             lost = not all(each[-1] in "0123456789." for each in losses)
             self._losses[stream] = self._evidence(number, text, origin) if lost else None

@@ -174,7 +174,10 @@ def matches(pattern: Pattern, line: Line) -> bool:
         return False
     if not (pattern.near or pattern.without):
         return True
-    near = "\n".join([*line.before(), line.text, *line.after()])
+    before, after = line.before(), line.after()
+    # A pattern may be about the begin of a line, or about its prefix.
+    texts = (split(each)[0] for each in (*before, *after))
+    near = "\n".join([*before, line.text, *after, *texts])
     return all(re.search(each, near, re.MULTILINE) for each in pattern.near) and not any(
         re.search(each, near, re.MULTILINE) for each in pattern.without
     )

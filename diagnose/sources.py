@@ -29,6 +29,8 @@ _FEW = 16
 _OF_LOGS = (".log", ".out", ".err", ".txt", ".xz", ".zst", ".zip")
 _PICKLE = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 # torchrun --log-dir writes RUN/attempt_0/RANK/stderr.log.
+# Of a folder the pickles that torch's flight recorder may have written; others are a job's own.
+_OF_RECORDER = re.compile(r"trace|flight|nccl", re.IGNORECASE)
 _OF_RANK = re.compile(r"attempt_\d+/(\d+)/std(?:out|err)\.log|(?:^|[^A-Za-z])rank[-_]?(\d+)(?!\d)")
 
 
@@ -102,10 +104,14 @@ def _add_folder(folder: Path, found: list[Log], left: list[str]) -> None:
                 left.append(f"{folder}: only the first {MOST_FILES} files were read")
                 return
             try:
+                if path.is_symlink() and folder.resolve() in path.resolve().parents:
+                    continue  # `latest.log`: the file itself is read
                 if path.is_symlink():
                     left.append(f"{path}: a link; name the file that it leads to")
                 elif path.is_file() and path.stat().st_size:
                     log = _log(path)
+                    if log.pickled and not _OF_RECORDER.search(path.name):
+                        continue
                     if log.pickled or not (why := _why_no_text(path)):
                         found.append(log)
                     elif path.suffix in _OF_LOGS:
@@ -133,6 +139,8 @@ def _why_no_text(path: Path) -> str:
         head = file.read(4096)
     if head.startswith(_UTF_16):
         return "UTF-16, not UTF-8"
+    if head and len(head) < 4096 and not head.strip(b"\0"):
+        return "nothing but zeros"
     zeros = head.lstrip(b"\0").count(b"\0")
     is_read = head.startswith((_GZ, *_PICKLE)) or zeros * _FEW <= len(head)
     return "" if is_read and not head.startswith(_PACKED) else "not a text"

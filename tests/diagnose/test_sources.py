@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import pickle
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ GOOD = b"step 1\nstep 2\n"
 
 
 def test_what_a_folder_cannot_give_is_named(tmp_path: Path) -> None:
-    """A link, a damaged gz and a file of another kind; a checkpoint beside the logs is no log."""
+    """A link to elsewhere, a damaged gz and a file of another kind; a checkpoint is no log."""
     (tmp_path / "a.log").write_bytes(GOOD)
-    (tmp_path / "b.log").symlink_to("a.log")
+    (tmp_path / "b.log").symlink_to("/dev/null")
+    (tmp_path / "latest.log").symlink_to("a.log")
+    (tmp_path / "args.pkl").write_bytes(pickle.dumps(Path("/")))
     (tmp_path / "c.log.gz").write_bytes(gzip.compress(GOOD * 100_000)[:-20])
     (tmp_path / "d.txt").write_bytes("step".encode("utf-16"))
     (tmp_path / "model.bin").write_bytes(bytes(range(256)) * 8 + b"\0" * 2000)
@@ -28,7 +31,8 @@ def test_what_a_folder_cannot_give_is_named(tmp_path: Path) -> None:
     lost = "\n".join(answer.size.lost)
     for name in ("b.log", "c.log.gz", "d.txt", "1/2/3/4/5/6/7/8:"):
         assert f"{tmp_path}/{name}" in lost
-    assert "model.bin" not in lost
+    assert not any(each in lost for each in ("model.bin", "latest.log", "args.pkl"))
+    assert not answer.flights
     assert answer.size.lines > 2
 
 
