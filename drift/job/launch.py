@@ -109,6 +109,9 @@ _BEFORE_ONE = {"then", "do", "else", "elif", "!", *_OPENING - {"for", "case", "s
 _SETTING = {"export", "declare", "local", "readonly", "typeset"}
 # What a shell puts into a word of a command line.
 _EXPANDS = re.compile(r"\$\(.*|\$\{[^}]*\}?|\$\w*|`[^`]*`?", re.DOTALL)
+_SET_BY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Files that set variables of their own alone, where one is read with `source`.
+_OWN_ALONE = ("/conda.sh", "bashrc", "/modules.sh", "/etc/profile", "/setvars.sh", "/init/bash")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _ENDPOINT = re.compile(r"([^:]+|\[.*\])(?::([^:]*))?", re.DOTALL)
 # The characters of a variable, the words of a command, and the shells in shells that are followed.
@@ -236,7 +239,8 @@ def _one(shell: _Shell, text: str) -> Launch | None:
 class _Shell:
     """What the commands of a script have set so far.
 
-    `depth` is how many ifs and loops are open, `within` how many shells this one is in.
+    `depth` is how many ifs and loops are open, `within` how many shells this one is in. `joint` is
+    what stands before the command, and `perhaps` what is set only if what is before && succeeds.
     """
 
     values: dict[str, str] = field(default_factory=dict)
@@ -246,6 +250,8 @@ class _Shell:
     environment: str = ""
     depth: int = 0
     within: int = 0
+    joint: str = ""
+    perhaps: set[str] = field(default_factory=set)
 
     @property
     def given(self) -> dict[str, str]:
@@ -259,6 +265,10 @@ class _Shell:
     def take(self, command: Command) -> Launch | None:
         """Take a command; return the launch that it is."""
         words = list(command.words)
+        if not command.joint:
+            self.values.update(dict.fromkeys(self.perhaps, UNKNOWN))
+            self.perhaps.clear()
+        self.joint = command.joint
         while words and (word := value(words[0], {})) in _BEFORE_ONE | _CLOSING | _OPENING:
             self.depth = max(self.depth + (word in _OPENING) - (word in _CLOSING), 0)
             if word in ("for", "case", "select"):
@@ -296,7 +306,10 @@ class _Shell:
                 text = BETWEEN.join(UNKNOWN if EXPANDED.search(item) else item for item in items)
             text = self.values.get(name, "") + text if more else text
             # Whether an if was taken, or how often a loop ran, is unknown.
-            is_same = self.depth == 0 or self.values.get(name) == text
+            is_same = self.values.get(name) == text
+            if self.joint == "&&" and not is_same:
+                self.perhaps.add(name)
+            is_same = is_same or (self.depth == 0 and self.joint != "||")
             self.values[name] = text if is_same and len(text) <= _LONGEST else UNKNOWN
         if is_exported:
             self.exported.add(name)
@@ -309,10 +322,15 @@ class _Shell:
                 self.folder = below(self.folder, folder) if is_known else UNKNOWN
             case ["unset", *names]:
                 self.values.update(dict.fromkeys(names, UNKNOWN))
+            case ["read" | "mapfile" | "readarray" | "getopts" | "let" | "printf", *names]:
+                changed = (_SET_BY.match(name) for name in names)
+                self.values.update({each[0]: UNKNOWN for each in changed if each})
             case ["conda" | "mamba" | "micromamba" | "source" | ".", "activate", *name]:
                 self._activate(name[0] if name else "base")
             case ["source" | ".", path, *_] if path.endswith("/bin/activate"):
                 self._activate(path.removesuffix("/bin/activate"))
+            case ["source" | ".", path, *_] if not path.endswith(_OWN_ALONE):
+                self.values = dict.fromkeys(self.values, UNKNOWN)
 
     def _activate(self, name: str) -> None:
         self.prefix = _prefix(name) if self.depth == 0 else UNKNOWN

@@ -50,10 +50,11 @@ Word = tuple[Part, ...]
 
 
 class Command(NamedTuple):
-    """A simple command: the line on which it begins, and its words."""
+    """A simple command: the line on which it begins, its words, and && or || before it."""
 
     line: int
     words: tuple[Word, ...]
+    joint: str = ""
 
 
 def assigned(word: Word) -> tuple[str, str, Word] | None:
@@ -114,6 +115,9 @@ class _Reader:
     is_word: bool = False
     words: list[Word] = field(default_factory=list)
     begun: int = 1
+    # Of the command that begins, and the operators since the last one.
+    joint: str = ""
+    operators: str = ""
     # Of an array whose end is not read.
     array: int = 0
     # The next word is the target of a redirection.
@@ -141,6 +145,7 @@ class _Reader:
         if character == "(" and self.is_word and self.parts[-1].text.endswith("="):
             self.array = self.line
         elif character == ")" and self.array:
+            self._end_word()
             self.array = 0
             self._end_word()
         elif character in _BLANKS:
@@ -156,6 +161,7 @@ class _Reader:
             return False
         self.at += 1
         self._end_word()
+        self.operators = f"{self.operators}{character}"[:2]
         return True
 
     def _read(self, character: str) -> None:
@@ -286,6 +292,8 @@ class _Reader:
     def _add(self, part: Part) -> None:
         if not self.words and not self.is_word:
             self.begun = self.line
+            self.joint = self.operators if self.operators in ("&&", "||") else ""
+            self.operators = ""
         self.parts.append(part)
         self.is_word = True
 
@@ -299,6 +307,6 @@ class _Reader:
             self.parts, self.is_word, self.is_target = [], False, False
 
     def _command(self) -> Command:
-        made = Command(self.begun, tuple(self.words))
+        made = Command(self.begun, tuple(self.words), self.joint)
         self.words = []
         return made
