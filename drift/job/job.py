@@ -43,6 +43,8 @@ _SUFFIX = re.compile(r"\.(py|json|jsonl|ya?ml|txt|csv|parquet|arrow|bin|pt|model
 # A name of a host, as it may stand in a hostfile.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 _MOST_PATHS = 64
+# The one host that DeepSpeed knows without a hostfile; no machine has so many GPUs.
+_LOCALHOST, _MOST_GPUS = "localhost", 4096
 
 
 @dataclass(frozen=True)
@@ -386,7 +388,7 @@ class _Making:
         if text is None:
             known = is_missing and not launch.is_unknown("num_gpus", "include", "exclude")
             count = launch.count("num_gpus") if known else None
-            return {self.launcher: count}
+            return {self.launcher: self._included(launch) if known and count is None else count}
         hosts = configs.deepspeed_hosts(text)
         if isinstance(hosts, Wrong):
             self._wrong(NODES, path, hosts)
@@ -406,6 +408,22 @@ class _Making:
         if gpus:
             kept = {host: tuple(range(gpus)) for host in kept}
         return self._placed({host: len(each) for host, each in kept.items()}, path, kept)
+
+    def _included(self, launch: Launch) -> int | None:
+        """Return the ranks of --include without a hostfile: DeepSpeed knows localhost alone."""
+        include = launch.option("include", "i")
+        if not include:
+            return None
+        chosen = configs.filtered({_LOCALHOST: _MOST_GPUS}, include, launch.option("exclude", "e"))
+        if isinstance(chosen, Wrong):
+            allowed = f"{_LOCALHOST}: without a hostfile there is no other host"
+            self._add(NODES, "--include", chosen.found, allowed)
+            return None
+        gpus = chosen[_LOCALHOST]
+        if len(gpus) == _MOST_GPUS:
+            return None
+        self.gpus[self.launcher] = gpus
+        return len(gpus)
 
     def _of_mpirun(self) -> dict[str, int | None]:
         launch, path = self.given.launch, self.given.hostfile

@@ -11,7 +11,7 @@ from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path, Variable
 from gpu_node.drift.host.rules_job import found_gpus
 from gpu_node.drift.job.job import CONFIG, MASTER, NODES, Job
-from gpu_node.drift.job.launch import CONDA
+from gpu_node.drift.job.launch import CONDA, TORCHRUN, Launch
 from gpu_node.drift.job.words import UNKNOWN
 from gpu_node.drift.network.ifname import oldest
 from gpu_node.drift.network.interfaces import candidates, selected
@@ -25,6 +25,7 @@ from gpu_node.inventories.nccl_variables import is_unknown, misread, suggestion
 from gpu_node.inventories.schema import NodeWanted
 
 _COMMAND = "check-job"
+_NAME_IT = "add --master_addr ADDRESS, and --node_rank on each node"
 
 
 def job_in(nodes: Nodes) -> Job:
@@ -86,7 +87,7 @@ def members(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Faul
 
 @rule(
     "job.slots",
-    "error",
+    ("error", "warning"),
     between=True,
     command=_COMMAND,
     stops="every",
@@ -98,6 +99,9 @@ def slots(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]
     job = job_in(nodes)
     gpus = wanted.gpu.count if wanted.gpu else found_gpus(state)
     ranks = job.members.get(nodes.name)
+    if gpus is None and nodes.name in job.members and state.driver.devices == ():
+        cause = "a job on the CPU alone (gloo) starts all the same"
+        yield Fault("GPUs", "none", "a GPU for each rank", cause, severity="warning")
     if gpus is None or nodes.name not in job.members:
         return
     named = job.gpus.get(nodes.name, ())
@@ -344,10 +348,15 @@ def master(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault
     job = job_in(nodes)
     address, port = job.master
     several = len(job.members) > 1
+    launch = job.given.launch.innermost
     if nodes.name == job.launcher:
         yield from job.faults.get(MASTER, ())
-    if address and UNKNOWN not in address and several:
+    if address and UNKNOWN not in address and "standalone" not in launch.options:
         yield from _address(state, nodes, job, address)
+    elif several and nodes.name == job.launcher and _is_alone(launch):
+        found = "none: torchrun takes 127.0.0.1"
+        cause = "each node would wait for itself"
+        yield Fault("master address", found, "that of the first node", cause, _NAME_IT)
     elif job.given.is_deepspeed and not address and several and not job.given.is_inside:
         yield from _default_address(state, nodes, job)
     is_there = nodes.name == next(iter(job.members), None)
@@ -366,6 +375,17 @@ def master(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault
         yield Fault(about, f"below {first}, which root alone may use", f"{first} to 65535")
 
 
+def _is_alone(launch: Launch) -> bool:
+    """Whether torchrun gets no address, neither by its options nor by its variables (PET_...)."""
+    return (
+        launch.kind == TORCHRUN
+        and launch.is_whole
+        and "standalone" not in launch.options
+        and launch.option("rdzv_backend") in (None, "static")
+        and not any(name.startswith("PET_") for name in launch.variables)
+    )
+
+
 def _address(state: NodeState, nodes: Nodes, job: Job, address: str) -> Iterator[Fault]:
     means = (state.job.names or {}).get(address, (plain(address),) if is_address(address) else ())
     if means is None:
@@ -376,13 +396,18 @@ def _address(state: NodeState, nodes: Nodes, job: Job, address: str) -> Iterator
         if address in (state.job.names or {}):
             yield Fault(about, f"{address} does not resolve", "an address of the first node")
         return
+    several = len(job.members) > 1
     if all(map(is_loopback, means)):
+        if not several:
+            return
         cause = "each node would wait for itself"
         found = address if address in means else f"{address} means {means[0]}"
         yield Fault(about, f"{found}, loopback", "an address that all nodes reach", cause)
         return
     own = {each.address.partition("/")[0] for each in state.network.addresses or ()}
-    is_first = nodes.name == first and job.given.is_deepspeed
+    is_here = job.given.is_deepspeed or not several
+    is_here = is_here or job.given.launch.innermost.count("node_rank", "machine_rank") == 0
+    is_first = nodes.name == first and is_here
     if is_first and own and own.isdisjoint(means):
         found = f"{address} is not an address of {first}"
         yield Fault(about, found, "an address of the first node")
