@@ -33,7 +33,18 @@ _OTHERS = r"tokeni[sz]"
 # Commands whose `login` takes a password after -p, and those whose `login` takes a key.
 _LOGIN = "docker|podman|nerdctl|buildah|skopeo|helm|oras|crane|apptainer|singularity|az|oc"
 _LOGIN_BY_KEY = "wandb|vault"
-SHAPES = ("hf_", "gh[a-z]_", "github_pat_", "glpat-", "sk-", "xox[a-z]-", "AKIA", "eyJ", "nvapi-")
+SHAPES = (
+    "hf_",
+    "gh[a-z]_",
+    "github_pat_",
+    "glpat-",
+    "sk-",
+    "xox[a-z]-",
+    "AKIA",
+    "eyJ",
+    "nvapi-",
+    "AIza",
+)
 _LONG = 20
 
 AWK = shell(
