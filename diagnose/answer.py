@@ -8,7 +8,7 @@ from typing import Literal
 
 from gpu_node.diagnose.cause import Cause, Confidence, causes
 from gpu_node.diagnose.compared import COMPARISONS, EXPORTS, Compared
-from gpu_node.diagnose.ending import Ending
+from gpu_node.diagnose.ending import LAST_WORDS, Ending
 from gpu_node.diagnose.flight import Flight, read_flight
 from gpu_node.diagnose.match import RANKED, TRACEBACK, Evidence, Match, Matcher
 from gpu_node.diagnose.scan import Scanner, Size
@@ -17,6 +17,8 @@ from gpu_node.diagnose.sources import Log
 # The cause of a program that ends with an exception that no other cause has.
 EXCEPTION = "exception"
 CANDIDATES, EVIDENCE = 3, 10
+# A log with nothing else has nothing to say.
+_BLANK = b"\0\r\n\t "
 # Exceptions that say what another process did, or that the program itself did not raise.
 _OF_OTHERS = ("ChildFailedError", "CalledProcessError", "KeyboardInterrupt", "SystemExit")
 _OF_LIBRARIES = ("RuntimeError", "OSError", "TimeoutError", "ConnectionError")
@@ -86,11 +88,13 @@ def diagnose(
             compared.take(line)
         endings[log.name] = Ending(log, index, one)
         size.lines, size.bytes = size.lines + one.lines, size.bytes + one.bytes
-        size.lost += one.lost or ([] if one.lines else [f"{log.name}: nothing is in it"])
+        is_empty = not one.tail.strip(_BLANK)
+        size.lost += one.lost or [f"{log.name}: nothing is in it"] * is_empty
     lost_losses = [match for ending in endings.values() for match in ending.lost_losses()]
     for match in (each for each in (*compared.matches(), *lost_losses) if each.name in known):
         matcher.add(match)
-    return _judged(matcher, known, endings, size, read, tuple(flights))
+    words = [match for ending in endings.values() for match in ending.last_words()]
+    return _judged(matcher, known, endings, size, read, tuple(flights), words)
 
 
 def _judged(
@@ -100,8 +104,9 @@ def _judged(
     size: Size,
     read: int,
     flights: tuple[Flight, ...],
+    words: Collection[Match],
 ) -> Answer:
-    found, unknown = matcher.causes, [*matcher.unknown()]
+    found, unknown = matcher.causes, [*matcher.unknown(), *words]
     failed = [*found.values(), *unknown]
     last: dict[tuple[str, str], int] = {}
     # What a launcher prints at its end belongs to the failure, also where it is none alone.
@@ -166,7 +171,7 @@ def _of_exceptions(
         name = match.name.rpartition(".")[2]
         in_users_file = bool(match.frame) and "-packages/" not in match.frame
         is_of_library = name in _OF_LIBRARIES and not in_users_file
-        if name in (TRACEBACK, *_OF_OTHERS) or is_of_library:
+        if name in (TRACEBACK, LAST_WORDS, *_OF_OTHERS) or is_of_library:
             continue
         cause = known[EXCEPTION]
         lines = tuple(sorted(match.lines, key=_place)[:EVIDENCE])

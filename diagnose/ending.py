@@ -41,7 +41,15 @@ _LOSS = re.compile(
     r"(?!\w)",
     re.IGNORECASE,
 )
-# The cause of a job whose last loss is no number.
+# What a program of any kind says before it ends, where no cause has its words.
+_LAST_WORDS = re.compile(
+    r"\b(?:FATAL|CRITICAL)\b|\bERROR\b.{1,200}\b(?:exiting|aborting|giving up|gave up)\b"
+    r"|: exec format error$|^make: \*\*\* \[.{1,200}\] Error \d"
+)
+# Such words are the last if not more lines follow.
+_FOLLOW = 3
+# The name of what they show, and the cause of a job whose last loss is no number.
+LAST_WORDS = "last words"
 _DIVERGES = "loss-diverges"
 
 
@@ -52,15 +60,19 @@ class Ending:
         self._log, self._index = log, index
         # A line before this one is followed by RECOVERED lines.
         self._settled = 0
+        self._last = 0
         # The last lines of a process that say progress.
         self._progress: dict[str, deque[int]] = {}
         self._bars: dict[tuple[str, str], list[tuple[int, str]]] = {}
         self._losses: dict[str, Evidence | None] = {}
+        self._words: Evidence | None = None
         raw = size.tail.removesuffix(b"\n").split(b"\n")
         kept: list[int] = []
         for number, line in enumerate(raw, size.lines - len(raw) + 1):
             for part in shown_parts(line):
                 self._take(number, part)
+            if line.strip():
+                self._last = number
             if not part.startswith(_SUMMARY):
                 kept = [*kept[1 - RECOVERED :], number]
         if len(kept) == RECOVERED:
@@ -82,6 +94,12 @@ class Ending:
         steps = self._progress.get(stream) or ()
         return len(steps) == _STEPS and min(steps) > number
 
+    def last_words(self) -> Iterator[Match]:
+        """Yield the line near the end that says that the program fails, whatever program it is."""
+        if (line := self._words) is not None and self._last - line.number <= _FOLLOW:
+            last = {(self._log.name, line.stream): line.number}
+            yield Match(LAST_WORDS, "low", True, [line], last)
+
     def lost_losses(self) -> Iterator[Match]:
         """Yield the cause of processes whose last loss is no number."""
         lines = [line for line in self._losses.values() if line is not None]
@@ -91,6 +109,8 @@ class Ending:
 
     def _take(self, number: int, line: str) -> None:
         text, origin = split(line)
+        if _LAST_WORDS.search(text):
+            self._words = self._evidence(number, text, origin)
         stream = origin.stream
         if stream not in self._progress and len(self._progress) >= _MOST_STREAMS:
             return

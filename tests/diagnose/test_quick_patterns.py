@@ -11,8 +11,8 @@ from gpu_node.diagnose.scan import KEPT, NEAR
 from tests.patterns import texts
 from tests.test_linear import limited
 
-# Of a linear pattern the longest line takes less than a millisecond.
-MOST_SECONDS = 0.1
+# Most take less than 0.01 s for the longest line; what grows with its cube takes seconds.
+MOST_SECONDS = 0.3
 
 
 @pytest.mark.parametrize("cause", causes().values(), ids=causes())
