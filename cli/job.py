@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from gpu_node.cli.asking import nodes_of
 from gpu_node.drift.job.job import Given, Job, job_of
 from gpu_node.drift.job.launch import DEEPSPEED, SRUN, Launch, NoLaunch, below, of_script, of_words
-from gpu_node.drift.job.words import UNKNOWN, NotClosed
+from gpu_node.drift.job.names import UNKNOWN
+from gpu_node.drift.job.words import NotClosed
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.ask.gather import ask_each, limited_data
 from gpu_node.facts.job.state import MOST_BYTES, parse_files, sections

@@ -14,24 +14,22 @@ from gpu_node.drift.job import configs
 from gpu_node.drift.job.configs import Accelerate, DeepSpeed, Wrong, Zero
 from gpu_node.drift.job.launch import (
     ACCELERATE,
-    CONDA,
     CONTAINER,
     DEEPSPEED,
     MPIRUN,
     PYTHON,
     SHELL,
     SRUN,
-    TORCHRUN,
     Launch,
 )
+from gpu_node.drift.job.names import CONDA, CONFIG, MASTER, NODES, TORCHRUN, UNKNOWN
 from gpu_node.drift.job.numbers import PORT, not_numbers
-from gpu_node.drift.job.words import GLOB, UNKNOWN
+from gpu_node.drift.job.words import GLOB
 from gpu_node.facts.job.state import JobState
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.request import JobAsked
 from gpu_node.inventories.wanted import JobsWanted
 
-CONFIG, NODES, MASTER = "job.config", "job.nodes", "job.master"
 # Where DeepSpeed and accelerate look without an option.
 _HOSTFILE, _ACCELERATE = "/job/hostfile", "~/.cache/huggingface/accelerate/default_config.yaml"
 _PORT, _RENDEZVOUS_PORT = 29500, 29400

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from gpu_node.drift.job.names import CONDA, TORCHRUN, UNKNOWN
 from gpu_node.drift.job.words import (
     BETWEEN,
     EXPANDED,
-    UNKNOWN,
     Command,
     Word,
     assigned,
@@ -21,10 +21,8 @@ from gpu_node.drift.job.words import (
     value,
 )
 
-DEEPSPEED, TORCHRUN, ACCELERATE = "deepspeed", "torchrun", "accelerate"
+DEEPSPEED, ACCELERATE = "deepspeed", "accelerate"
 MPIRUN, SRUN, PYTHON = "mpirun", "srun", "python"
-# In front of the name of an environment whose folder conda knows.
-CONDA = "conda:"
 # A script that a launcher starts, and what starts a container.
 SHELL, CONTAINER = "sh", "container"
 # How the others are named in PATH, or behind `python -m`.

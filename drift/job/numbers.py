@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpu_node.drift.job.launch import ACCELERATE, DEEPSPEED, MPIRUN, SRUN, TORCHRUN, Launch
-from gpu_node.drift.job.words import UNKNOWN
+from gpu_node.drift.job.launch import ACCELERATE, DEEPSPEED, MPIRUN, SRUN, Launch
+from gpu_node.drift.job.names import TORCHRUN, UNKNOWN
 
 _DIGITS = re.compile(r"-?\d{1,9}")
 

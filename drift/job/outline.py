@@ -9,7 +9,7 @@ from gpu_node.drift.engine.finding import Finding, OffFinding
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.job.job import Job
 from gpu_node.drift.job.launch import CONTAINER, DEEPSPEED, MPIRUN
-from gpu_node.drift.job.words import UNKNOWN
+from gpu_node.drift.job.names import UNKNOWN
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.problems import problems
 from gpu_node.inventories.plurals import counted

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from ipaddress import ip_interface
+from typing import TYPE_CHECKING
 
 from gpu_node.drift.engine.nodes import Nodes, plain
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path, Variable
 from gpu_node.drift.host.rules_job import found_gpus
-from gpu_node.drift.job.job import CONFIG, MASTER, NODES, Job
-from gpu_node.drift.job.launch import CONDA, TORCHRUN, Launch
-from gpu_node.drift.job.words import UNKNOWN
+from gpu_node.drift.job.names import CONDA, CONFIG, MASTER, NODES, TORCHRUN, UNKNOWN
 from gpu_node.drift.network.ifname import oldest
 from gpu_node.drift.network.interfaces import candidates, selected
 from gpu_node.facts.job.state import JobState, Program, Python
@@ -24,12 +23,18 @@ from gpu_node.inventories.fields.kinds import IFNAME
 from gpu_node.inventories.nccl_variables import is_unknown, misread, suggestion
 from gpu_node.inventories.schema import NodeWanted
 
+if TYPE_CHECKING:  # what reads a line is for check-job alone
+    from gpu_node.drift.job.job import Job
+    from gpu_node.drift.job.launch import Launch
+
 _COMMAND = "check-job"
 _NAME_IT = "add --master_addr ADDRESS, and --node_rank on each node"
 
 
 def job_in(nodes: Nodes) -> Job:
     """Return the job that the nodes are judged for."""
+    from gpu_node.drift.job.job import Job
+
     if not isinstance(nodes.task, Job):
         raise TypeError(f"{nodes.task!r} is no job")
     return nodes.task

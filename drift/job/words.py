@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-# In a word in place of what only the shell knows.
-UNKNOWN = "\0"
+from gpu_node.drift.job.names import UNKNOWN
+
 # Between the items of an array.
 BETWEEN = "\x1f"
 _BLANKS, _ENDS = " \t\r", "\n;()|&"

@@ -17,8 +17,9 @@ from gpu_node.drift.job import configs
 from gpu_node.drift.job.configs import Wrong
 from gpu_node.drift.job.job import Given, Job, job_of
 from gpu_node.drift.job.launch import Launch, NoLaunch, of_script, of_words
+from gpu_node.drift.job.names import UNKNOWN
 from gpu_node.drift.job.outline import lines
-from gpu_node.drift.job.words import UNKNOWN, NotClosed
+from gpu_node.drift.job.words import NotClosed
 from gpu_node.drift.report.model import report_of
 from gpu_node.facts.job.state import File, JobState
 from gpu_node.facts.probe.peers import Peer

@@ -1,0 +1,10 @@
+"""Names that the rules about a job share with what reads its line: every report loads the rules."""
+
+from __future__ import annotations
+
+# In a word in place of what only the shell knows.
+UNKNOWN = "\0"
+# The launcher, and what begins the name of an environment of conda.
+TORCHRUN, CONDA = "torchrun", "conda:"
+# The rules that report what is wrong with the job's own files.
+CONFIG, NODES, MASTER = "job.config", "job.nodes", "job.master"
