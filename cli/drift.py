@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from gpu_node.cli import completion, words
@@ -129,7 +127,7 @@ def drift(
     for name in (name for name, is_given in contacting.items() if is_given and answers is not None):
         raise click.UsageError(worded(f"{name} with --answers", "", "one of them"))
     check_given(output, only)
-    if output is not None and os.path.isfile(output):
+    if output is not None:
         check_not_read(output, files_of(inventory, limit))
     if only:
         from gpu_node.cli.reporting import check_only

@@ -39,7 +39,8 @@ def earlier(word: str, inventory: str) -> Before:
             found = store.report_at(name, None if when is None else int(when.timestamp()))
             if found is None:
                 first = store.first_report(name)
-                store.check_all()
+                if first is None:
+                    store.check_all()
                 oldest = f"the first is of {iso(first.at)}" if first else "none is kept"
                 then = f"--since {iso(first.at)[:-6]}Z, or {LAST}" if first else ""
                 why = f"no report of {inventory} at that time or before: {oldest}"

@@ -29,8 +29,10 @@ def check_given(output: str | None, only: Iterable[str]) -> None:
 
 def check_not_read(output: str, files: Iterable[str]) -> None:
     """Refuse an output that would replace one of the files that the report is read from."""
+    if not os.path.isfile(output):
+        return
     for each in files:
-        if os.path.isfile(each) and os.path.exists(output) and os.path.samefile(output, each):
+        if os.path.isfile(each) and os.path.samefile(output, each):
             why = "the inventory is read from it, or names it"
             raise click.UsageError(f"--output: {worded(shown(output), why, 'another file')}")
 

@@ -320,7 +320,9 @@ class _Shell:
                 self.folder = below(self.folder, folder) if is_known else UNKNOWN
             case ["unset", *names]:
                 self.values.update(dict.fromkeys(names, UNKNOWN))
-            case ["read" | "mapfile" | "readarray" | "getopts" | "let" | "printf", *names]:
+            case ["printf", "-v", name, *_]:
+                self.values[name] = UNKNOWN
+            case ["read" | "mapfile" | "readarray" | "getopts" | "let", *names]:
                 changed = (_SET_BY.match(name) for name in names)
                 self.values.update({each[0]: UNKNOWN for each in changed if each})
             case ["conda" | "mamba" | "micromamba" | "source" | ".", "activate", *name]:

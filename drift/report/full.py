@@ -14,7 +14,7 @@ from gpu_node.drift.report import changes, off
 from gpu_node.drift.report.entry import entry, whole
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
 from gpu_node.drift.report.model import HostReport, Report
-from gpu_node.drift.report.outline import closing, of_jobs
+from gpu_node.drift.report.outline import closing, of_jobs, statuses
 from gpu_node.drift.report.problems import chosen, is_compared, of_problems, only_lines, problems
 from gpu_node.drift.report.signs import SEVERITY_STYLES, of_severity
 from gpu_node.facts.ask.pyinfra_file import deploy_command
@@ -119,17 +119,7 @@ def _next_step(report: Report) -> Iterator[Text]:
 
 def _summary(report: Report) -> Text:
     total = report.summary
-    counts = [counted(total.hosts, "node")]
-    counts += [
-        f"{count} {status}"
-        for status, count in (
-            ("ok", total.ok),
-            ("drift", total.drift),
-            ("unreachable", total.unreachable),
-            ("unreadable", total.unreadable),
-        )
-        if count
-    ]
+    counts = [counted(total.hosts, "node"), *statuses(total)]
     findings = [of_severity(count, each) for each, count in total.findings.items() if count]
     parts = [", ".join(counts), f"findings: {', '.join(findings) or 'none'}"]
     return closing(report, "; ".join(parts))

@@ -11,7 +11,7 @@ from gpu_node.drift.engine.fact import Fact
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.matrix import node_of
-from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.drift.report.model import HostReport, Report, Summary
 from gpu_node.drift.report.problems import Problem
 from gpu_node.drift.report.signs import SEVERITY_STYLES, of_severity
 from gpu_node.facts.node import NodeState
@@ -68,19 +68,16 @@ def closing(report: Report, counts: str) -> Text:
     return Text(f"{counts} in what was judged; no GPU was found{where}", style="bold")
 
 
+def statuses(total: Summary, drift: str = "drift") -> list[str]:
+    """Return how many nodes have each status that any has; `drift` is its word."""
+    named = {"ok": total.ok, drift: total.drift}
+    named |= {"unreachable": total.unreachable, "unreadable": total.unreadable}
+    return [f"{count} {status}" for status, count in named.items() if count]
+
+
 def counts(report: Report, listed: Sequence[Problem]) -> Text:
     """Return how many nodes have each status, and how many problems and findings there are."""
     total = report.summary
-    nodes = [
-        f"{count} {status}"
-        for status, count in (
-            ("ok", total.ok),
-            ("with drift", total.drift),
-            ("unreachable", total.unreachable),
-            ("unreadable", total.unreadable),
-        )
-        if count
-    ]
     severities = [
         of_severity(count, severity)
         for severity in SEVERITY_STYLES
@@ -90,7 +87,7 @@ def counts(report: Report, listed: Sequence[Problem]) -> Text:
     if listed:
         findings = counted(sum(total.findings.values()), "finding")
         counts += f" ({', '.join(severities)}), {findings}"
-    line = f"{counted(total.hosts, 'node', none='no')}, {', '.join(nodes)}"
+    line = f"{counted(total.hosts, 'node', none='no')}, {', '.join(statuses(total, 'with drift'))}"
     if listed or not (total.unreachable or total.unreadable):
         line += f": {counts}"
     return closing(report, line)
