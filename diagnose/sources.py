@@ -139,8 +139,6 @@ def _why_no_text(path: Path) -> str:
         head = file.read(4096)
     if head.startswith(_UTF_16):
         return "UTF-16, not UTF-8"
-    if head and len(head) < 4096 and not head.strip(b"\0"):
-        return "nothing but zeros"
     zeros = head.lstrip(b"\0").count(b"\0")
     is_read = head.startswith((_GZ, *_PICKLE)) or zeros * _FEW <= len(head)
     return "" if is_read and not head.startswith(_PACKED) else "not a text"
