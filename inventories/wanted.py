@@ -1,6 +1,7 @@
 """What a node should be: an area or item that is None is not managed."""
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
@@ -339,6 +340,7 @@ def wanted_part(layer: Mapping[str, Any]) -> dict[str, Any]:
     return part
 
 
+@cache
 def unset(area: str) -> BaseModel | None:
     """Return the section of an area with nothing set; None where it needs a value, or is none."""
     field = NodeWanted.model_fields.get(area)

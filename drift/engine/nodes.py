@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from gpu_node.facts.ask.via import SSH
@@ -55,6 +55,7 @@ class Newcomer:
         return plain(address) in own
 
 
+@lru_cache(maxsize=1 << 14)
 def plain(address: str) -> str:
     """Return an address without prefix and zone, in its shortest spelling; a name as it is."""
     try:

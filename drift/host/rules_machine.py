@@ -45,7 +45,8 @@ def same_machine(state: NodeState, nodes: Nodes) -> Sequence[str]:
     """
     identity = _identity(state)
     alike = nodes.once(_machines).get(identity, ()) if all(identity) else ()
-    return [peer.name for peer in nodes.peers if peer.name in (*alike, nodes.name)]
+    names = {*alike, nodes.name}
+    return [peer.name for peer in nodes.peers if peer.name in names]
 
 
 def _machines(nodes: Nodes) -> _Machines:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.engine.nodes import Nodes, plain
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Thing
 from gpu_node.drift.host.rules_machine import same_machine
@@ -101,13 +100,11 @@ def _listens_on(state: NodeState) -> str:
         return ""
     if not own.addresses:
         return "does not resolve"
-    mine = {_ip(address.address) for address in state.network.addresses}
-    usable = [address for address in own.addresses if is_loopback(address) or _ip(address) in mine]
+    mine = {plain(address.address) for address in state.network.addresses}
+    usable = [
+        address for address in own.addresses if is_loopback(address) or plain(address) in mine
+    ]
     if usable and not is_loopback(usable[0]):
         return ""
     resolved = ", ".join(own.addresses)
     return f"means {resolved}" if usable else f"means {resolved}, which this node does not have"
-
-
-def _ip(text: str) -> str:
-    return str(ipaddress.ip_interface(text.partition("%")[0]).ip)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpu_node.facts.network.state import Address, Link, NetworkState
+from gpu_node.facts.network.state import Link, NetworkState
 from gpu_node.inventories.schema import NetworkWanted
 
 AUTO = "auto"
@@ -97,18 +97,19 @@ def link_of(state: NetworkState, name: str | None) -> Link | None:
 def sharing(state: NetworkState, name: str) -> list[tuple[str, str]]:
     """Return the other interfaces with an address in a subnet of this one's, each with that."""
     own = [address for address in state.addresses or () if address.interface == name]
-    subnets = {net for each in own if (net := _subnet(each)) is not None}
+    subnets = {net for each in own if (net := _subnet(each.address)) is not None}
     others = [address for address in state.addresses or () if address.interface != name]
     return [
         (other.interface, str(net))
         for other in others
-        if (net := _subnet(other)) in subnets and not is_never(other.interface)
+        if (net := _subnet(other.address)) in subnets and not is_never(other.interface)
     ]
 
 
-def _subnet(address: Address) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+@lru_cache(maxsize=1 << 14)
+def _subnet(address: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     """The subnet that an address opens; none of a link-local one, which every interface has."""
-    net = ipaddress.ip_interface(address.address).network
+    net = ipaddress.ip_interface(address).network
     return None if net.is_link_local or net.num_addresses == 1 else net
 
 

@@ -100,7 +100,8 @@ def host_key_shared(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Itera
             keys.setdefault(names, []).append(key)
     for names, shared in keys.items():
         more = f" and {len(shared) - 1} more" if shared[1:] else ""
-        having = [peer.name for peer in nodes.peers if peer.name in (*names, nodes.name)]
+        both = {*names, nodes.name}
+        having = [peer.name for peer in nodes.peers if peer.name in both]
         yield Fault(
             subject=Path("/etc/ssh"),
             found=f"{ranges(having)} have one host key: {shared[0]}{more}",

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, model_validator
+from pydantic import BaseModel, ConfigDict
 from pyinfra.api import FactBase
 from pyinfra.api.exceptions import FactProcessError
 from typing_extensions import Self, override
@@ -29,14 +29,10 @@ class State(BaseModel):
     # The maximum length of a text, in characters.
     longest: ClassVar[int] = bounds.LONGEST
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _is_bounded(cls, value: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        made = validate(value)
-        if made is not value:  # as part of another state it is given again, and is checked
-            for each in vars(made).values():
-                bounds.require(each, cls.longest)
-        return made
+    @override
+    def model_post_init(self, context: Any) -> None:
+        """Check the bounds of a new state; as part of another one it is not checked again."""
+        bounds.require(*vars(self).values(), longest=self.longest)
 
     @classmethod
     def known(cls, fact: dict[str, Any]) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 # The 64-bit numbers of a kernel, signed or unsigned.
@@ -14,6 +14,8 @@ LEAST, MOST = -(2**63), 2**64 - 1
 LONGEST = 1 << 18
 MOST_ENTRIES = 1 << 18
 DEEPEST = 12
+# What a parser puts values into. To ask for an abstract Collection takes longer than all else.
+_COLLECTIONS = (tuple, list, set, frozenset, dict)
 # The range of datetime, from 1970 to 9999.
 _LAST_MOMENT = 253_402_300_799
 # The characters of an error that are reported.
@@ -30,25 +32,28 @@ def moment(seconds: int) -> int:
     return min(max(seconds, 0), _LAST_MOMENT)
 
 
-def require(value: Any, longest: int = LONGEST) -> None:
+def require(*values: Any, longest: int = LONGEST) -> None:
     """Raise ValueError for a value that no honest node has; models have checked theirs already."""
-    _require(value, longest, DEEPEST)
+    _require(values, longest, DEEPEST)
 
 
-def _require(value: Any, longest: int, depth: int) -> None:
-    if value is None or isinstance(value, bool):
-        return
-    if isinstance(value, (str, bytes)):
-        if len(value) > longest or not value.isascii():
-            _require_text(value, longest)
-    elif isinstance(value, int):
-        if not LEAST <= value <= MOST:
-            raise ValueError("a number of more than 64 bits")
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            raise ValueError(f"{value} is not a finite number")
-    elif isinstance(value, Collection):
-        _require_entries(value, longest, depth)
+def _require(values: Iterable[Any], longest: int, depth: int) -> None:
+    for value in values:
+        # Of a large cluster there are millions of texts, each in a tuple: they need no more calls.
+        only = value[0] if type(value) is tuple and len(value) == 1 else value
+        if only is None:
+            continue
+        if isinstance(only, (str, bytes)):
+            if len(only) > longest or not only.isascii():
+                _require_text(only, longest)
+        elif isinstance(only, int):
+            if not LEAST <= only <= MOST:
+                raise ValueError("a number of more than 64 bits")
+        elif isinstance(only, float):
+            if not math.isfinite(only):
+                raise ValueError(f"{only} is not a finite number")
+        elif isinstance(only, _COLLECTIONS):
+            _require_entries(only, longest, depth)
 
 
 def _require_text(text: str | bytes, longest: int) -> None:
@@ -63,14 +68,10 @@ def _require_entries(values: Collection[Any], longest: int, depth: int) -> None:
         raise ValueError(f"{len(values)} entries, more than {MOST_ENTRIES}")
     if depth == 0:
         raise ValueError(f"values nested more than {DEEPEST} deep")
-    if type(values) is not tuple and isinstance(values, Mapping):
-        _require_entries(values.keys(), longest, depth)
+    if isinstance(values, dict):
+        _require(values, longest, depth - 1)
         values = values.values()
-    for value in values:
-        # Most are a text, or one in a tuple, and of a large cluster millions: they need no call.
-        only = value[0] if type(value) is tuple and len(value) == 1 else value
-        if type(only) is not str or len(only) > longest or not only.isascii():
-            _require(only, longest, depth - 1)
+    _require(values, longest, depth - 1)
 
 
 def in_words(error: BaseException) -> str:

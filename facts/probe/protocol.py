@@ -143,7 +143,7 @@ class Readings:
         reading = self.sections[section]
         try:
             value = parse(reading.require())
-            bounds.require(value, bounds.LONGEST)
+            bounds.require(value)
             return value
         except Unreadable as error:
             self.unread.append(Unread(section, bounds.short(str(error))))
