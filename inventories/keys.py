@@ -80,7 +80,8 @@ def _short(model: type[BaseModel]) -> str:
 
 def _left_empty(model: type[BaseModel], value: object) -> Iterator[Problem]:
     """A section may be empty; a key without its value is neither set nor left out."""
-    for path in leaf_paths(model):
+    written = value if isinstance(value, dict) else {}
+    for path in (path for path in leaf_paths(model) if path[0] in written):
         holder = at(value, path[:-1])
         if isinstance(holder, dict) and holder.get(path[-1], "") is None:
             why = "remove the key to leave it unset"
