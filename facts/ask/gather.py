@@ -176,7 +176,7 @@ def _each(
         asked = state.pool.map_async(one, hosts)
         gevent.sleep()  # the connections begin
         for _ in meanwhile:
-            gevent.sleep()
+            gevent.idle()  # a connection has several turns before it waits for its node again
         replies = asked.get()
     return {host.name: reply for host, reply in zip(hosts, replies, strict=True)}
 
