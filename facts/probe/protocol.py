@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal, TypeVar
 
 from gpu_node.facts.probe import bounds, frame
@@ -78,6 +79,17 @@ class Section:
     place: Literal["first", "between", "last"] = "between"
     light: bool = False
     about: tuple[str, ...] = ()
+
+    @cached_property
+    def as_light(self) -> str:
+        """The section as the function that `gn_light` calls."""
+        name = shlex.quote(self.name)
+        return f"gn_light_section() {{\n{self.command.strip()}\n}}\ngn_light {name}"
+
+    @cached_property
+    def light_bytes(self) -> int:
+        """What its call takes of an argument."""
+        return len(self.as_light.encode()) + sum(len(text) for _, text in self.shared)
 
 
 @dataclass(frozen=True)
@@ -226,12 +238,13 @@ def _parted(light: list[Section]) -> Iterator[list[Section]]:
     part: list[Section] = []
     size = 0
     for each in sorted(light, key=_is_long):
-        length = len(_light_call(each).encode()) + sum(len(text) for _, text in each.shared)
-        if part and (size + length > _MOST_OF_LIGHT or _is_long(part[-1]) != _is_long(each)):
+        if part and (
+            size + each.light_bytes > _MOST_OF_LIGHT or _is_long(part[-1]) != _is_long(each)
+        ):
             yield part
             part, size = [], 0
         part.append(each)
-        size += length
+        size += each.light_bytes
     if part:
         yield part
 
@@ -247,17 +260,11 @@ def _together(sections: list[Section]) -> str:
     """
     names = dict.fromkeys(name for section in sections for name, _ in section.shared)
     kept = [f"gn_kept=${name}; unset {name}; {name}=$gn_kept" for name in names]
-    calls = shlex.quote("\n".join([*kept, *map(_light_call, sections)]))
+    calls = shlex.quote("\n".join([*kept, *(each.as_light for each in sections)]))
     words = " ".join(shlex.quote(f"{section.seconds}:{section.name}") for section in sections)
     call = f"gn_lights {max(section.seconds for section in sections)} {calls} {words}"
     # Not in a subshell: what is left of the answer is counted in variables of sh.
     return "\n".join([f"export {' '.join(names)}", call, *kept]) if names else call
-
-
-def _light_call(section: Section) -> str:
-    """Return a section as the function that `gn_light` calls."""
-    name = shlex.quote(section.name)
-    return f"gn_light_section() {{\n{section.command.strip()}\n}}\ngn_light {name}"
 
 
 def _call(section: Section) -> str:
