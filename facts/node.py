@@ -1,7 +1,5 @@
 """NodeState: the state of all areas of a node, from one probe in one round trip."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -128,9 +128,7 @@ def merged(levels: Iterable[object]) -> Data:
 def flat_data(layer: object, file: Path) -> Data:
     """The host data of one level of a cluster file."""
     keys = layer if isinstance(layer, dict) else {}
-    data = {
-        flat_key(path): at(layer, path) for path in leaf_paths(NodeWanted) if path[0] in keys
-    }
+    data = {flat_key(path): at(layer, path) for path in leaf_paths(NodeWanted) if path[0] in keys}
     for path in FILES:
         written = data.get(flat_key(path))
         if written is not None and written not in NO_FILE:

@@ -1,7 +1,5 @@
 """A list of machines to come: CSV lines of name, address and, where known, group and host key."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Node against node: each fact's class says where nodes of one job may differ."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A finding: what is wrong on a node, why it hurts, what cures it, and who can apply the cure."""
 
-from __future__ import annotations
-
 from datetime import date
 from typing import Literal
 

@@ -4,8 +4,6 @@ Only the keys that rules judge are taken; any other is passed over. The word "au
 program sets the value.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

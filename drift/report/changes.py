@@ -1,7 +1,5 @@
 """What changed since an earlier report: the part of the report that `--since` adds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """What the inventory turns off: an area of the report that asks the node for nothing."""
 
-from __future__ import annotations
-
 from typing_extensions import override
 
 from gpu_node.facts.probe.base import AreaFact, State

@@ -1,7 +1,5 @@
 """Clock: the node's time at both ends of the probe, and this machine's around it."""
 
-from __future__ import annotations
-
 import re
 
 from typing_extensions import override

@@ -1,7 +1,5 @@
 """cuInit: whether a program of the training user can use CUDA, whatever nvidia-smi reports."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

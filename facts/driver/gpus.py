@@ -1,7 +1,5 @@
 """GPUs: what nvidia-smi and the PCI bus report, whether CUDA starts, and what holds the GPUs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """Boot images: which initramfs contains nouveau, or an older nvidia module than installed."""
 
-from __future__ import annotations
-
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section

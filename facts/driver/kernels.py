@@ -1,7 +1,5 @@
 """Kernels: the running one, the installed ones, what the boot loader boots next, dkms."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

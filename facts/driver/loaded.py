@@ -1,7 +1,5 @@
 """Loaded: the nvidia module in the kernel, the lines that block it, and the driver's libraries."""
 
-from __future__ import annotations
-
 import re
 
 from gpu_node.facts.driver.kernels import SECONDS

@@ -1,7 +1,5 @@
 """Packages that the inventory names for the driver: whether they are installed, and versions."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from typing import Any

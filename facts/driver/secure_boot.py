@@ -1,7 +1,5 @@
 """Secure Boot: whether it is on, and whether the keys that dkms signs with are enrolled."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

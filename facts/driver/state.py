@@ -1,7 +1,5 @@
 """Driver: the NVIDIA module of every kernel, what is loaded, and what may remove or replace it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from typing_extensions import override

@@ -1,7 +1,5 @@
 """Upgrade: the package of the driver's library, and the version that an upgrade would install."""
 
-from __future__ import annotations
-
 from gpu_node.facts.packages.locks import name_and_version
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import State

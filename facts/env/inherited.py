@@ -1,7 +1,5 @@
 """Processes that pass on their environment: terminals, servers of screen and tmux, trainers."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Proxies on the node itself: who uses them, and whether a program listens there."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -4,8 +4,6 @@ Only the relevant part of each line leaves the node: the names that are searched
 values, and the shell's words that show whether they stay set. All other words are blanked.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 

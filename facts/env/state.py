@@ -1,7 +1,5 @@
 """Environment: what a launcher's shell has, the lines that set it, processes with another one."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from typing import Literal

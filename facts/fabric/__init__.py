@@ -1,7 +1,5 @@
 """Fabric: the NVSwitches on the PCI bus, their fabric manager, and the NVLinks of the GPUs."""
 
-from __future__ import annotations
-
 import re
 
 from typing_extensions import override

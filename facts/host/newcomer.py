@@ -1,7 +1,5 @@
 """What a server that is to become a node is asked about itself: its system and its packages."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

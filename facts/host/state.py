@@ -4,8 +4,6 @@ The kernel log and /proc/vmstat are those of the whole machine. In a container n
 from them: `Memory.is_machine` and `container` say where they were read.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Sequence

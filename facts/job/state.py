@@ -4,8 +4,6 @@ Nothing of it is asked unless a command gives a job. What a user's file names is
 training user.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, TypeVar

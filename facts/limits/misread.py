@@ -1,7 +1,5 @@
 """Lines of limits.conf(5) that pam_limits skips, or reads otherwise than they are meant."""
 
-from __future__ import annotations
-
 import re
 
 from gpu_node.facts.probe.base import State

@@ -1,7 +1,5 @@
 """Daemons that start what launchers start, sshd and slurmd: their limits, and their units."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

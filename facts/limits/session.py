@@ -1,7 +1,5 @@
 """The limits of a process: of a new session, or of a daemon."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from gpu_node.facts.probe.base import State

@@ -1,7 +1,5 @@
 """Limits: what a new session has, the files that should set them, and the kernel's maximum."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Literal, cast

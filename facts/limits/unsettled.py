@@ -1,7 +1,5 @@
 """Unconfirmed changes of an interrupted run: the node undoes them unless they are confirmed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from typing import Any

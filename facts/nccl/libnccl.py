@@ -1,7 +1,5 @@
 """libnccl of the system: its packages, how the loader finds it, and the programs that load it."""
 
-from __future__ import annotations
-
 from typing import Literal, get_args
 
 from gpu_node.facts.env.start_files import LINES

@@ -1,7 +1,5 @@
 """NCCL: every libnccl of a node, and the one that the torch of each environment loads."""
 
-from __future__ import annotations
-
 import json
 import posixpath
 import re

@@ -1,7 +1,5 @@
 """Network: the interfaces of a node with their addresses, and its routes to the cluster's nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, get_args
 

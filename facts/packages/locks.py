@@ -1,7 +1,5 @@
 """Package locks: the lines that hold packages back, and our note of those that we wrote."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Literal

@@ -3,8 +3,6 @@
 No file of the system is changed: each repository's index is stored in a folder that is removed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """An area of the node: its sections of the probe, the parser of their answers, its pyinfra fact."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import shlex
@@ -25,6 +23,8 @@ NOT_ASKED = Reading(0, "", "not asked")
 class State(BaseModel):
     """The state of one area; a field that could not be read is None, never a default."""
 
+    # Modules of models have no `from __future__ import annotations`: pydantic would compile each
+    # annotation when it is imported, a fortieth of a report of two nodes.
     model_config = ConfigDict(frozen=True, extra="forbid")
     # The maximum length of a text, in characters.
     longest: ClassVar[int] = bounds.LONGEST

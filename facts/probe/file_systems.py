@@ -5,8 +5,6 @@ nodes share a file if both have it on a network file system, with the same mount
 ctime.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Managed blocks of lines in a user's file: how they are marked, found, replaced and removed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

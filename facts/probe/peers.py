@@ -1,7 +1,5 @@
 """The nodes of a cluster as an inventory names them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any

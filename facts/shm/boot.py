@@ -1,7 +1,5 @@
 """What gives /dev/shm a size at boot beside /etc/fstab: systemd units, drop-ins, rc.local."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal, cast
 

@@ -6,8 +6,6 @@ again (moby, daemon/reload_unix.go: reloadPlatform), and default-ulimits only wh
 (daemon/reload.go has no case for it).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal, TypeVar
 

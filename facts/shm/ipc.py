@@ -4,8 +4,6 @@ systemd's compiled value is yes since version 212; RHEL 7 and its clones ship no
 users are exempt (logind.conf(5)), and so is a user with lingering, who never counts as logged out.
 """
 
-from __future__ import annotations
-
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable

@@ -8,8 +8,6 @@ file_system sharing no process maps a tensor that waits in a queue. If another u
 that pid now, it is unknown whether the file is in use.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Shared memory: the mount of /dev/shm, its size, mode and fstab lines, and the container."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ From 9.8 on OpenSSH refuses an address for a while after logins from it have fai
 (PerSourcePenalties: 5 s for each login, enforced from 15 s on).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Scans: the host keys that a machine sees at the addresses of others."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@
 for a user who logs in from a node: without -C no Match block is applied.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 

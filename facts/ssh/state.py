@@ -1,7 +1,5 @@
 """SSH among the nodes: keys, authorised keys, known hosts, name resolution, and logins."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

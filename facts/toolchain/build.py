@@ -1,7 +1,5 @@
 """What a build of CUDA extensions finds: toolkit, compilers, ninja, pdsh; what was built before."""
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Literal
 

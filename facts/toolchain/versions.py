@@ -1,7 +1,5 @@
 """The CUDA toolkit, gcc and Python that a build on the node would use."""
 
-from __future__ import annotations
-
 import re
 
 from gpu_node.facts.probe import checked, owner

@@ -1,7 +1,5 @@
 """What is below a directory that is wanted with all its content: entries without their bits."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ A pointer is text of less than 200 bytes, and begins with the address of its for
 docs/spec.md). Only small files with the names of models and data are opened.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ not count as files, but are listed: `--delete` removes them. Of a directory only
 its time changes with every file in it.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re
