@@ -86,14 +86,14 @@ QUICK = (
 )
 # A case with the marker lab_slow has the marker lab, too.
 LAB = "lab and not lab_slow"
-# Parts of the quick tests. Two run at the same time, as each of them waits for other programs; more
-# would take the processors from the lab's nodes.
+# Parts of the quick tests. Two run at the same time, as each of them waits for other programs, and
+# three when the machines of the lane `kernel` have ended.
 QUICK_PARTS = {
     "quick-facts": ["tests/facts"],
     "quick-deploy": ["tests/deploy"],
     "quick-onboarding": ["tests/onboarding"],
 }
-QUICK_AFTER = {"quick-deploy": ["quick-facts"], "quick-onboarding": ["quick"]}
+QUICK_AFTER = {"quick-deploy": ["kernel"], "quick-onboarding": ["quick"]}
 
 # The lab's lanes take longest, as they share nodes, and in a virtual machine that waits for a
 # processor time limits pass: the other lanes use the processor time that is left.
@@ -123,7 +123,7 @@ LANES = {
         nice=BEHIND,
     ),
     **{
-        name: _tests("-m", QUICK, *folders, after=QUICK_AFTER.get(name, FIRST), nice=BEHIND)
+        name: _tests("-m", QUICK, *folders, after=(*FIRST, *QUICK_AFTER.get(name, ())), nice=BEHIND)
         for name, folders in QUICK_PARTS.items()
     },
     "lab": _tests(
