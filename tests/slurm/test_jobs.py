@@ -30,7 +30,10 @@ hosts:
   v100-01: {{address: 192.0.2.2}}
   v100-02: {{address: 192.0.2.3}}
 """
-IDLE = ("squeue", "--noheader")
+JOBS = ("squeue", "--noheader")
+# After a canceled job slurmstepd looks for its processes after 1, 2, 4, ... and 32 seconds, until
+# UnkillableStepTimeout, and the job is `completing` so long.
+COMPLETING_SECONDS = 100
 
 
 @pytest.fixture
@@ -40,7 +43,7 @@ def inventory(tmp_path: Path, slurm: Slurm) -> Iterator[str]:
     (tmp_path / "known_hosts").touch()
     subprocess.run(["ssh-keygen", "-qt", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
     yield str(tmp_path / "site.yml")
-    slurm.until("", *IDLE)
+    slurm.until("", *JOBS, seconds=COMPLETING_SECONDS)
 
 
 def report(inventory: str) -> dict[str, Any]:
@@ -126,10 +129,9 @@ def test_its_jobs_end_with_it(
         stderr=subprocess.PIPE,
         text=True,
     )
-    # Where a step is canceled in its first 0.2 s, slurmstepd now and then takes 60 s to end.
     until(started)
     process.send_signal(number)
     _, stderr = process.communicate(timeout=30)
     assert process.returncode == (1 if number == signal.SIGINT else -number)
     assert ("gpu-node: interrupted" in stderr) == (number == signal.SIGINT)
-    slurm.until("", *IDLE, seconds=15)
+    slurm.until("", *JOBS, "--states=PENDING,RUNNING", seconds=15)
