@@ -53,6 +53,13 @@ function shown(text,   done, name, rest, before) {
     done = done substr(text, 1, RSTART + 2) "@hidden@@"; text = substr(text, RSTART + RLENGTH)
   }
   text = done text; done = ""
+  while (match(text, /:\/\/[^\/ \t"\047]+\/[^ \t"\047]+/)) {
+    name = substr(text, RSTART, RLENGTH); rest = substr(text, RSTART + RLENGTH)
+    done = done substr(text, 1, RSTART - 1)
+    if (tolower(name) ~ /@webhook@/) name = substr(name, 1, 3 + index(substr(name, 4), "/")) "@hidden@"
+    done = done name; text = rest
+  }
+  text = done text; done = ""
   while (match(text, /[A-Za-z_][-A-Za-z0-9_.]*/)) {
     before = RSTART > 1 ? substr(text, RSTART - 1, 1) : ""
     name = substr(text, RSTART, RLENGTH); done = done substr(text, 1, RSTART - 1)

@@ -3,7 +3,7 @@
 Hidden, in upper and lower case, is
 - the value after a name that `is_secret`: NAME=VALUE, NAME+=VALUE, NAME: VALUE, --name VALUE,
 - what follows the word `bearer`, and both words of `Authorization: Basic ...`,
-- user and password of a URL (https://user:password@host),
+- user and password of a URL (https://user:password@host), and the path of one of a webhook,
 - a word of 20 characters or more that begins as tokens of well-known services do (`SHAPES`),
 - the password after -p or -a of sshpass, mysql, mariadb, redis-cli and of `docker login` and its
   like, the key of `wandb login`, and any -u USER:PASSWORD; also in the command of `sh -c`.
@@ -46,6 +46,8 @@ SHAPES = (
     "AIza",
 )
 _LONG = 20
+# A URL of Slack, Discord or Microsoft with which anybody posts.
+_WEBHOOK = r"^:\/\/([^\/]*@)?hooks\.|webhook"
 
 AWK = shell(
     "probe/redaction.awk",
@@ -53,6 +55,7 @@ AWK = shell(
     plain=_PLAIN,
     others=_OTHERS,
     parts="|".join(_PARTS),
+    webhook=_WEBHOOK,
     hidden=HIDDEN,
     login=_LOGIN,
     login_by_key=_LOGIN_BY_KEY,
@@ -64,6 +67,7 @@ SHARED = ("gn_hide", AWK)
 
 _NAME = re.compile(r"(?P<before>-?)(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)")
 _URL = re.compile(r"://[^/?#\s\"']*@")
+_PATH = re.compile(r"(://[^/\s\"']+/)([^\s\"']+)")
 _SHAPE = re.compile(f"(?:{'|'.join(SHAPES)})")
 _AFTER_NAME = re.compile(r"[\]\\\"')]*[ \t]*[+?!|=:]*[=:]>?[ \t]*|(?P<option>[ \t]+(?:--[ \t]+)*)")
 # A word of a shell, whose quotes may have backslashes before them.
@@ -93,12 +97,17 @@ def is_secret(name: str) -> bool:
 
 def redacted(text: str) -> str:
     """Return a text without its secrets; what is already hidden stays as it is."""
-    return "\n".join(map(_line, without_users(text).split("\n")))
+    shown = _PATH.sub(_without_webhook, without_users(text))
+    return "\n".join(map(_line, shown.split("\n")))
 
 
 def without_users(text: str) -> str:
     """Return a text without user and password in its URLs."""
     return _URL.sub(f"://{HIDDEN}@", text)
+
+
+def _without_webhook(url: re.Match[str]) -> str:
+    return f"{url[1]}{HIDDEN}" if re.search(_WEBHOOK, url[0].lower()) else url[0]
 
 
 def _line(text: str) -> str:

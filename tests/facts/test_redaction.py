@@ -65,6 +65,15 @@ COMMANDS = [
     (("git", f"https://me:{SECRET}@host/a@v1"), "git https://...@host/a@v1"),
     (("git", f"https://me:{SECRET}@x@host"), "git https://...@host"),
     (("a", f"http://{SECRET}@one", f"https://b:{SECRET}@two"), "a http://...@one https://...@two"),
+    (
+        ("curl", f"https://hooks.slack.com/services/T0/{SECRET}", "-d", "x"),
+        "curl https://hooks.slack.com/... -d x",
+    ),
+    (
+        ("a", "https://b/c", f"https://Discord.com/api/WebHooks/1/{SECRET}?wait=true"),
+        "a https://b/c https://Discord.com/...",
+    ),
+    (("curl", f"https://a.webhook.office.com/b/{SECRET}"), "curl https://a.webhook.office.com/..."),
     (("sshpass", "-p", SECRET, "ssh", "-p", "22"), "sshpass -p ... ssh -p 22"),
     (("/usr/bin/mysql", f"-p{SECRET}"), "/usr/bin/mysql -p..."),
     (("redis-cli", "-a", SECRET), "redis-cli -a ..."),
@@ -120,6 +129,7 @@ PLAIN = [
     ("docker", "run", "-p", "80:80", "-u", "1000:1000", "--user=root", "image"),
     ("sshpass", "-e", "ssh", "-p", "22", "mysql", "-P", "3306", "-p"),
     ("ssh", "login", "-p", "22"),
+    ("git", "clone", "https://host/hooks.d/x", "webhook.py", "https://webhook.host"),
     ("python", "-u", "train.py", "bash", "-c", "ssh -p 22 -l me n && python -u x.py -p 1"),
 ]
 
@@ -193,6 +203,8 @@ WORDS = [
         "curl",
         "ssh",
         "a/b",
+        "x://hooks.y/Z",
+        "x://u:p@y/webhook/Z",
     ),
     *("-p", "-vp", "-pX", "-P", "-a", "-u", "me:X", "-ume:X", "--user=me:X", "--token", "--", "="),
     *(
