@@ -170,6 +170,21 @@ def until(file: Path) -> None:
         time.sleep(0.05)
 
 
+def until_dead(pid: int) -> None:
+    """Wait until a process has ended; its parent may not have noticed yet."""
+    end = time.monotonic() + 15
+    while "State:\tZ" not in (status := _status(pid)) and status:
+        assert time.monotonic() < end, status
+        time.sleep(0.1)
+
+
+def _status(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def _until_answered(slurm: Slurm) -> None:
     end = time.monotonic() + START_SECONDS
     while subprocess.run(["sinfo"], capture_output=True).returncode != 0:

@@ -18,7 +18,7 @@ import pytest
 
 from tests.cli.test_contract import SCHEMA
 from tests.commands import BIN, environment
-from tests.slurm.conftest import Slurm, until
+from tests.slurm.conftest import Slurm, until, until_dead
 
 pytestmark = pytest.mark.slurm
 
@@ -121,7 +121,7 @@ def test_its_jobs_end_with_it(
     """On Ctrl-C, and where it is killed."""
     # The path of this shell is a job's: the probe takes a while there.
     started = tmp_path / "started"
-    (tmp_path / "uname").write_text(f"#!/bin/sh\nsleep 2\n>{started}\nexec sleep 100\n")
+    (tmp_path / "uname").write_text(f"#!/bin/sh\nsleep 2\necho $$ >{started}\nexec sleep 100\n")
     (tmp_path / "uname").chmod(0o755)
     process = subprocess.Popen(
         [BIN / "gpu-node", "drift", inventory, "--via", "slurm", "--limit", "v100-01"],
@@ -135,3 +135,4 @@ def test_its_jobs_end_with_it(
     assert process.returncode == (1 if number == signal.SIGINT else -number)
     assert ("gpu-node: interrupted" in stderr) == (number == signal.SIGINT)
     slurm.until("", *JOBS, "--states=PENDING,RUNNING", seconds=15)
+    until_dead(int(started.read_text()))
