@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, get_args, get_origin
 
 import pytest
 from pydantic import ValidationError
@@ -106,6 +106,27 @@ def test_a_state_may_have_a_longest_text_of_its_own() -> None:
     assert Long(text="x" * bounds.LONGEST * 2)
     with pytest.raises(ValidationError, match="more than"):
         Long(text="x" * (bounds.LONGEST * 2 + 1))
+
+
+def _states(state: type[State]) -> Iterator[type[State]]:
+    for each in state.__subclasses__():
+        yield each
+        yield from _states(each)
+
+
+def _classes(annotation: Any) -> Iterator[Any]:
+    yield get_origin(annotation) or annotation
+    for each in get_args(annotation):
+        yield from _classes(each)
+
+
+def test_every_collection_of_a_state_is_looked_into() -> None:
+    """A value of another kind of collection would have no bounds."""
+    annotations = (each.annotation for one in _states(State) for each in one.model_fields.values())
+    classes = {each for one in annotations for each in _classes(one) if isinstance(each, type)}
+    collections = {each for each in classes if issubclass(each, Collection)}
+    assert collections - {str, bytes} <= {*bounds._COLLECTIONS}
+    assert {tuple, dict} <= collections
 
 
 @pytest.mark.parametrize(
