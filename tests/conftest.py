@@ -94,8 +94,12 @@ def _repeated(reporter: pytest.TerminalReporter) -> dict[str, pytest.TestReport]
     return {each.nodeid: each for each in reporter.stats.get("rerun", ())}
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print why a test failed that was repeated, and what to do if it passed then."""
+    """Print why a test failed that was repeated, and what to do if it passed then.
+
+    After the slowest tests: who sees the end of a log alone finds the reason there.
+    """
     passed = {each.nodeid for each in terminalreporter.stats.get("passed", ())}
     for name, report in _repeated(terminalreporter).items():
         terminalreporter.section(f"failed, and repeated: {name}")
