@@ -10,6 +10,7 @@ import pytest
 
 from gpu_node.deploy.engine import scripts
 from gpu_node.deploy.files import replace as replacement
+from tests import node_scripts
 
 # Each of these runs the real pip several times, a second a run: they are a lane of `make test-slow`
 # but for these cases, one for each script.
@@ -18,6 +19,13 @@ PIP = {
     "test_packages_pip.py": "test_a_pin_is_met[dash]",
     "test_pushed.py": "test_fetched_once_and_installed_without_an_index[dash]",
 }
+
+# It ends by itself, should the test fail.
+SLEEP = """#!/bin/sh
+PATH=/usr/bin:/bin
+for round in $(seq 500); do [ -e {folder}/go ] && break; sleep 0.02; done
+echo "$1" >>{folder}/slept
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,6 +49,27 @@ def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "gpu-node.lock"
     monkeypatch.setattr(scripts, "LOCK", str(file))
     return file
+
+
+@pytest.fixture
+def slept(programs: Path, tmp_path: Path) -> Path:
+    """A file that the first `sleep` of a script makes: what the script waits for ends then."""
+    made = tmp_path / "slept"
+    programs.mkdir(exist_ok=True)
+    (programs / "sleep").write_text(f'#!/bin/sh\n: >{made}\nexec /bin/sleep "$@"\n')
+    (programs / "sleep").chmod(0o755)
+    return made
+
+
+@pytest.fixture
+def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a `sleep` that ends when `go` is there: no test depends on a machine's load."""
+    folder = tmp_path / "clock"
+    folder.mkdir()
+    (folder / "sleep").write_text(SLEEP.format(folder=folder))
+    (folder / "sleep").chmod(0o755)
+    monkeypatch.setattr(node_scripts, "FIRST_IN_PATH", f"{folder}:")
+    return folder
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, programs: Path) -> Machine:
     """A bare machine: nothing of a driver is there, nothing is offered."""
-    programs.mkdir()
+    programs.mkdir(exist_ok=True)
     for name, text in _PROGRAMS.items():
         (programs / name).write_text(f"#!/bin/sh\nHERE={tmp_path}\n{text}")
         (programs / name).chmod(0o755)

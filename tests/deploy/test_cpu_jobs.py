@@ -15,7 +15,7 @@ import pytest
 from gpu_node.deploy.engine.scripts import text
 from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.probe.redaction import AWK
-from tests.node_scripts import environment
+from tests.node_scripts import environment, until
 from tests.shells import SHELLS
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="processes of other users are needed")
@@ -103,6 +103,8 @@ def test_a_job_of_root_on_a_terminal(shell: str) -> None:
         argv = ["setsid", "--ctty", "sleep", "60"]
         with subprocess.Popen(argv, stdin=line, stdout=line, stderr=line) as job:
             try:
+                begun = Path(f"/proc/{job.pid}/cmdline")
+                assert until(lambda: begun.read_bytes() == b"sleep\x0060\x00")
                 printed = refused(shell)
             finally:
                 job.kill()

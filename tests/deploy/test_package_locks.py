@@ -16,7 +16,7 @@ from gpu_node.deploy.engine import scripts
 from gpu_node.deploy.engine.scripts import script
 from tests.deploy.packaging import Machine
 from tests.deploy.packaging import machine as machine
-from tests.node_scripts import Ended, environment
+from tests.node_scripts import Ended
 
 RSYNC = {"program": "rsync", "packages": "rsync"}
 STEPS = {
@@ -48,16 +48,17 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def locked(path: Path, seconds: float = 60, apart: bool = False) -> Iterator[int]:
-    """Another program that holds a POSIX lock of a file for a time; its pid.
+def locked(path: Path, until: Path | str = "", apart: bool = False) -> Iterator[int]:
+    """Another program that holds a POSIX lock of a file until there is another file; its pid.
 
     `apart`: of a file of that path in a tree of its own, as in a container.
     """
     code = (
-        "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX)\n"
-        f"print(1, flush=True); time.sleep({seconds})"
+        "import fcntl, os, sys, time; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX)\n"
+        "print(1, flush=True)\n"
+        "while not os.path.exists(sys.argv[2]): time.sleep(0.02)"
     )
-    words = [sys.executable, "-c", code, str(path)]
+    words = [sys.executable, "-c", code, str(path), str(until)]
     if apart:
         hide = 'mount -t tmpfs none "${1%/*}"; shift; exec "$@"'
         words = ["unshare", "-m", "sh", "-c", hide, "sh", str(path), *words]
@@ -93,12 +94,11 @@ def test_who_holds_it_is_named_at_the_end(
 
 
 def test_it_goes_on_when_the_lock_is_free(
-    machine: Machine, shell: str, database: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, shell: str, database: Path, monkeypatch: pytest.MonkeyPatch, slept: Path
 ) -> None:
     """What waits says so, once, and then does its work."""
     monkeypatch.setattr(scripts, "PATIENCE_SECONDS", 20)
-    environment(shell)  # busybox's takes a second to make
-    with locked(database / "rpmdb.sqlite", seconds=2):
+    with locked(database / "rpmdb.sqlite", until=slept):
         done = step(machine, shell, "program_deb")
     assert (done.code, done.err) == (0, "")
     assert done.out.count("gpu-node: waits for") == 1

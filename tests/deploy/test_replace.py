@@ -137,7 +137,7 @@ def test_a_users_file_is_put_back_as_that_user(shell: str, monkeypatch: pytest.M
     """From what root has read of it before; the user needs no look at the backup."""
     put_back = restore("/mnt/home/conf", "_apt").get_raw_value()
     done = run_apart(
-        as_user_of_home("/mnt/home/conf", monkeypatch, confirm_seconds=3),
+        as_user_of_home("/mnt/home/conf", monkeypatch, confirm_seconds=60),
         shell,
         HOME,
         [

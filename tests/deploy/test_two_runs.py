@@ -18,7 +18,7 @@ from gpu_node.deploy.engine import scripts
 from gpu_node.deploy.engine.scripts import Script, origin, script
 from gpu_node.deploy.files.replace import replace
 from gpu_node.facts.probe.file_bytes import FileContent
-from tests.node_scripts import environment, run
+from tests.node_scripts import run
 
 ABSENT = FileContent(exists=False, text="", problem="")
 
@@ -31,7 +31,6 @@ class Node:
 
     def __init__(self, shell: str) -> None:
         self.shell = shell
-        environment(shell)  # busybox's takes a second to make
         self.prints: list[str] = []
         self.reads = 0
 
@@ -58,24 +57,27 @@ def execute(node: Node, command: object) -> tuple[bool, CommandOutput]:
 
 
 @contextmanager
-def held(lock: Path, seconds: float = 60, says: str = "") -> Iterator[int]:
-    """Another run that holds the lock, with its name in the file; its pid."""
+def held(lock: Path, until: Path | str = "", says: str = "") -> Iterator[int]:
+    """Another run that holds the lock until there is a file, with its name in the lock; its pid."""
     code = (
         "import fcntl, os, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX)\n"
         "f.write(sys.argv[2] or f'pid {os.getpid()}, user zhang, from wang@laptop (pid 7 there)')\n"
-        f"f.flush(); print(1, flush=True); time.sleep({seconds})"
+        "f.flush(); print(1, flush=True)\n"
+        "while not os.path.exists(sys.argv[3]): time.sleep(0.02)"
     )
-    words = [sys.executable, "-c", code, str(lock), says]
+    words = [sys.executable, "-c", code, str(lock), says, str(until)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None and other.stdout.readline() == "1\n"
         yield other.pid
         other.kill()
 
 
-def test_what_waits_reports_for_whom(tmp_path: Path, backups: Path, shell: str, lock: Path) -> None:
+def test_what_waits_reports_for_whom(
+    tmp_path: Path, backups: Path, shell: str, lock: Path, slept: Path
+) -> None:
     """pid, user and origin of the run that works; at once, and once; then its own are there."""
     node = Node(shell)
-    with held(lock, seconds=2) as pid:
+    with held(lock, until=slept) as pid:
         done, _ = execute(node, replace(str(tmp_path / "conf"), ABSENT, "new"))
     assert done and (tmp_path / "conf").read_text() == "new"
     assert node.prints == [

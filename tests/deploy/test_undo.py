@@ -9,19 +9,12 @@ import pytest
 
 from gpu_node.deploy.files.replace import confirm, replace, restore, sum_of
 from gpu_node.facts.probe.file_bytes import FileContent
-from tests import node_scripts
 from tests.node_scripts import run, tree, until
 
 ABSENT = FileContent(exists=False, text="", problem="")
 OLD = FileContent(exists=True, text="old", problem="")
 UNDONE = ("left", "strict", "behind", "link")
 NAMES = ("left", "kept", "strict", "link", "new", "new-kept")
-# It ends by itself, should the test fail.
-SLEEP = """#!/bin/sh
-PATH=/usr/bin:/bin
-for round in $(seq 500); do [ -e {folder}/go ] && break; sleep 0.02; done
-echo "$1" >>{folder}/slept
-"""
 
 
 @pytest.fixture
@@ -33,17 +26,6 @@ def folder(tmp_path: Path) -> Path:
         (folder / name).write_bytes(b"old")
     (folder / "strict").chmod(0o600)
     (folder / "link").symlink_to("behind")
-    return folder
-
-
-@pytest.fixture
-def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a `sleep` that ends when `go` is there: no test depends on a machine's load."""
-    folder = tmp_path / "clock"
-    folder.mkdir()
-    (folder / "sleep").write_text(SLEEP.format(folder=folder))
-    (folder / "sleep").chmod(0o755)
-    monkeypatch.setattr(node_scripts, "FIRST_IN_PATH", f"{folder}:")
     return folder
 
 

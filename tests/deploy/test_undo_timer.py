@@ -70,11 +70,11 @@ def sh(command: object) -> str:
     return f"sh -c {shlex.quote(command.get_raw_value())}"  # type: ignore[attr-defined]
 
 
-TIDY = 'for each in $(seq 500); do [ "$(ls -A)" = conf ] && break; sleep 0.02; done'
-SOON = 'for each in $(seq 500); do [ "$(cat conf)" = old ] && break; sleep 0.02; done'
+TIDY = 'for each in $(seq 2000); do [ "$(ls -A)" = conf ] && break; sleep 0.02; done'
+SOON = 'for each in $(seq 2000); do [ "$(cat conf)" = old ] && break; sleep 0.02; done'
 
 # The record goes first, then the unit that waits for a boot.
-SETTLED = f"""for each in $(seq 500); do
+SETTLED = f"""for each in $(seq 2000); do
   [ -e /mnt/lib/pending ] || [ -e {UNIT} ] || [ -L {WANTED} ] || break
   sleep 0.02
 done"""
@@ -208,12 +208,15 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_end_of_the_session(folder: Path, backups: Path, pending: Path, shell: str) -> None:
+def test_the_end_of_the_session(
+    folder: Path, backups: Path, pending: Path, shell: str, clock: Path
+) -> None:
     """Without systemd the process that waits is in a session of its own."""
-    assert run(replace(str(folder / "conf"), OLD, "new", confirm_seconds=3), shell).code == 0
+    assert run(replace(str(folder / "conf"), OLD, "new", confirm_seconds=9), shell).code == 0
     (record,) = pending.iterdir()
     waits = until(lambda: _waiting(record))
     assert waits and os.getsid(_waiting(record)[0]) != os.getsid(0)
+    (clock / "go").touch()
     assert until(lambda: tree(folder) == {"conf": b"old"})
 
 
