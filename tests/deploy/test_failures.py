@@ -6,17 +6,18 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import gevent
 import pytest
 from pyinfra.api import Host, State
 
 from gpu_node.deploy.engine import proof
 from gpu_node.deploy.engine.run import node_of
-from gpu_node.facts.ask import patience, waiting
+from gpu_node.facts.ask import patience
 from tests import fork_server
+from tests.clock import Clock
 
 WORK = """
 from pyinfra import host
@@ -176,16 +177,15 @@ def test_a_node_that_is_silent_at_its_proof(
     def fresh(host: Host) -> Iterator[str]:
         yield "connection"
 
-    monkeypatch.setattr(waiting, "SILENT_SECONDS", 0.3)
-    monkeypatch.setattr(patience, "_LOOK_SECONDS", 0.02)
+    clock = Clock()
+    clock.replace_in(patience, monkeypatch)
     monkeypatch.setattr(proof, "fresh", fresh)
-    monkeypatch.setattr(proof, "probe", lambda host, _: host.name == "b" and gevent.sleep(20))
+    monkeypatch.setattr(proof, "probe", lambda host, _: clock.sleep(3000 * (host.name == "b")))
     state = State()
     state.active_hosts = cast(Any, {Node("a", state), Node("b", state)})
-    jobs = {each.name: gevent.spawn(proof._ask_again, state, each) for each in state.active_hosts}
-    gevent.joinall(list(jobs.values()), timeout=10)
-    assert {name: job.value for name, job in jobs.items()} == {"a": True, "b": False}
-    assert "it sent nothing for 0.3 s while the others answered" in caplog.text
+    nodes = sorted(state.active_hosts, key=lambda node: node.name)
+    assert clock.run(*(partial(proof._ask_again, state, each) for each in nodes)) == [True, False]
+    assert "it sent nothing for 30 s while the others answered" in caplog.text
 
 
 def test_all_areas_run_where_none_fails(tmp_path: Path) -> None:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import subprocess
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-import gevent
 import pytest
-from gevent.event import Event
 from gevent.lock import BoundedSemaphore
 from pyinfra.api import Host, State
 
 from gpu_node.deploy.workspace import rsync
 from gpu_node.deploy.workspace.rsync import Removal, send
 from gpu_node.deploy.workspace.senders import Sender, Senders, by_one, senders
+from tests.clock import Clock
 from tests.deploy.copies import PEER, Wire, listed
 
 CHUNKS = 20
-# After so many switches each greenlet waits: for its turn, or for a sender.
-SWITCHES = 10
 SOURCE = Sender("a100-01", "/data/ws")
 
 
@@ -29,50 +27,32 @@ def node(name: str) -> Host:
     return cast(Host, SimpleNamespace(name=name, print_prefix=f"[{name}] "))
 
 
-class Lines:
-    """Equal connections: what a node sends at the same time shares one, in turns.
+def seconds(nodes: int) -> float:
+    """Return how long a tree takes to so many nodes: a second for each of its chunks on a line.
 
-    A chunk takes a turn. No test measures seconds: those of a busy machine are longer.
+    The lines are equal, and what a node sends at the same time shares its line.
     """
+    known, clock = Senders(SOURCE), Clock()
+    lines: dict[str, BoundedSemaphore] = defaultdict(BoundedSemaphore)
 
-    def __init__(self) -> None:
-        self._of: dict[str, BoundedSemaphore] = defaultdict(BoundedSemaphore)
-        self._turn = Event()
-
-    def carry(self, sender: Sender) -> bool:
+    def carry(sender: Sender) -> bool:
         for _ in range(CHUNKS):
-            with self._of[sender.node]:
-                self._turn.wait()
+            with lines[sender.node]:
+                clock.sleep(1)
         return True
 
-    def next_turn(self) -> None:
-        """End the turn: each node that sends has sent a chunk."""
-        ended, self._turn = self._turn, Event()
-        ended.set()
-
-
-def turns(nodes: int) -> int:
-    """Return how many turns a tree takes to so many nodes."""
-    known, lines = Senders(SOURCE), Lines()
-
     def receive(name: str) -> None:
-        assert by_one(known, node(name), "/data/ws", lines.carry)
+        assert by_one(known, node(name), "/data/ws", carry)
         known.add(Sender(name, "/data/ws"))
 
-    received = [gevent.spawn(receive, f"v100-{number}") for number in range(nodes)]
-    for turn in range(nodes * CHUNKS + 1):
-        for _ in range(SWITCHES):
-            gevent.sleep(0)
-        if all(each.successful() for each in received):
-            return turn
-        lines.next_turn()
-    raise AssertionError("longer than one node after the other")
+    clock.run(*(partial(receive, f"v100-{number}") for number in range(nodes)))
+    return clock.monotonic()
 
 
 def test_eight_nodes_take_four_times_as_long_as_one() -> None:
     """Each node that has the tree sends it on: four rounds, where the source alone needs eight."""
-    assert turns(1) == CHUNKS
-    assert turns(8) == 4 * CHUNKS
+    assert seconds(1) == CHUNKS
+    assert seconds(8) == 4 * CHUNKS
 
 
 def test_the_source_sends_where_a_node_cannot(caplog: pytest.LogCaptureFixture) -> None:
