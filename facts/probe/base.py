@@ -23,8 +23,8 @@ NOT_ASKED = Reading(0, "", "not asked")
 class State(BaseModel):
     """The state of one area; a field that could not be read is None, never a default."""
 
-    # Modules of models have no `from __future__ import annotations`: pydantic would compile each
-    # annotation when it is imported, a fortieth of a report of two nodes.
+    # Where it can, a module of models does without `from __future__ import annotations`: pydantic
+    # would compile each annotation at its import, a fortieth of a report of two nodes.
     model_config = ConfigDict(frozen=True, extra="forbid")
     # The maximum length of a text, in characters.
     longest: ClassVar[int] = bounds.LONGEST
