@@ -264,7 +264,7 @@ def test_a_new_area_is_one_line_in_the_register_and_its_folders(tmp_path: Path) 
     assert done.returncode == 0, done.stderr
     node = json.loads(done.stdout)["hosts"]["a"]
     assert node["facts"]["uptime"] == {"seconds": 42}
-    assert [(each["rule"], each["found"]) for each in node["findings"]] == [
-        ("uptime.short", "42 s")
-    ]
+    # This machine may have findings of other areas: a process that another test has left alone.
+    found = [each for each in node["findings"] if each["rule"].startswith("uptime.")]
+    assert [(each["rule"], each["found"]) for each in found] == [("uptime.short", "42 s")]
     assert node["status"] == "drift"
