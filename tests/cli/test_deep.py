@@ -13,9 +13,10 @@ from tests.commands import Ended, run
 from tests.environments import CU12
 from tests.shells import at_an_empty_home
 
-# A toolkit of this machine may be of another CUDA than the torch that is made here.
+# A toolkit of this machine may be of another CUDA than the torch that is made here, and a process
+# that another test has left alone is an orphaned trainer.
 INVENTORY = """data = {{"nccl_version": "match-torch", "nccl_environments": [{prefix!r}],
-        "checks": {{"toolchain": False}}}}
+        "checks": {{"toolchain": False, "shm": False}}}}
 hosts = [("@local", data)]
 """
 
