@@ -21,6 +21,11 @@ from gpu_node.lab.machine import as_root
 from tests.shells import SHELLS
 
 SECONDS = 60
+# Python that waits for a file, its last argument. It ends by itself, should the test fail.
+WAIT_FOR_FILE = f"""import os, sys, time
+for _ in range({SECONDS * 50}):
+    if os.path.exists(sys.argv[-1]): break
+    time.sleep(0.02)"""
 # What a test puts before every other folder of PATH.
 FIRST_IN_PATH = ""
 

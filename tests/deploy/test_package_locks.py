@@ -16,7 +16,7 @@ from gpu_node.deploy.engine import scripts
 from gpu_node.deploy.engine.scripts import script
 from tests.deploy.packaging import Machine
 from tests.deploy.packaging import machine as machine
-from tests.node_scripts import Ended
+from tests.node_scripts import WAIT_FOR_FILE, Ended
 
 RSYNC = {"program": "rsync", "packages": "rsync"}
 STEPS = {
@@ -54,9 +54,8 @@ def locked(path: Path, until: Path | str = "", apart: bool = False) -> Iterator[
     `apart`: of a file of that path in a tree of its own, as in a container.
     """
     code = (
-        "import fcntl, os, sys, time; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX)\n"
-        "print(1, flush=True)\n"
-        "while not os.path.exists(sys.argv[2]): time.sleep(0.02)"
+        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX)\n"
+        f"print(1, flush=True)\n{WAIT_FOR_FILE}"
     )
     words = [sys.executable, "-c", code, str(path), str(until)]
     if apart:

@@ -18,7 +18,7 @@ from gpu_node.deploy.engine import scripts
 from gpu_node.deploy.engine.scripts import Script, origin, script
 from gpu_node.deploy.files.replace import replace
 from gpu_node.facts.probe.file_bytes import FileContent
-from tests.node_scripts import run
+from tests.node_scripts import WAIT_FOR_FILE, run
 
 ABSENT = FileContent(exists=False, text="", problem="")
 
@@ -60,16 +60,17 @@ def execute(node: Node, command: object) -> tuple[bool, CommandOutput]:
 def held(lock: Path, until: Path | str = "", says: str = "") -> Iterator[int]:
     """Another run that holds the lock until there is a file, with its name in the lock; its pid."""
     code = (
-        "import fcntl, os, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX)\n"
+        "import fcntl, os, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX)\n"
         "f.write(sys.argv[2] or f'pid {os.getpid()}, user zhang, from wang@laptop (pid 7 there)')\n"
-        "f.flush(); print(1, flush=True)\n"
-        "while not os.path.exists(sys.argv[3]): time.sleep(0.02)"
+        f"f.flush(); print(1, flush=True)\n{WAIT_FOR_FILE}"
     )
     words = [sys.executable, "-c", code, str(lock), says, str(until)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None and other.stdout.readline() == "1\n"
-        yield other.pid
-        other.kill()
+        try:
+            yield other.pid
+        finally:
+            other.kill()
 
 
 def test_what_waits_reports_for_whom(
