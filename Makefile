@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
-LANES := speed check quick lab kernel faults lab-slow kernel-slow slow slurm pip fuzz chaos
+LANES := speed check quick lab kernel faults lab-slow kernel-slow slow shells slurm pip fuzz chaos
 .PHONY: bench demo test test-slow setup setup-dev tools packages picture release clean $(LANES) test-real-wheels
 
 # Whatever environment this is called from, the project uses its own.
@@ -12,9 +12,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 # What each target needs of the machine, beside a virtual environment: groups of lab/needs.tsv.
 GOALS := $(or $(MAKECMDGOALS),demo)
-ON_LAB := $(filter demo picture test test-slow setup-dev lab kernel faults lab-slow chaos,$(GOALS))
-ON_BENCH := $(filter bench speed test setup-dev,$(GOALS))
-ON_KERNEL := $(filter test test-slow setup-dev kernel kernel-slow chaos,$(GOALS))
+ON_LAB := $(filter demo picture test-slow setup-dev lab kernel faults lab-slow chaos,$(GOALS))
+ON_BENCH := $(filter bench speed test-slow setup-dev,$(GOALS))
+ON_KERNEL := $(filter test-slow setup-dev kernel kernel-slow chaos,$(GOALS))
 ON_SLURM := $(filter test-slow slurm,$(GOALS))
 ON_BROWSER := $(filter test-slow slow,$(GOALS))
 TESTS := $(filter-out bench demo picture check setup release,$(GOALS))
@@ -32,15 +32,15 @@ demo: setup
 	@echo; echo "== And now =="
 	@$(BIN)/gpu-node drift inventories/lab.py
 
-## test: speed, format, lint, types, unit and contract tests, the tests on the lab and on real kernels
+## test: format, lint, types, and the quick tests: for every commit
 test: setup-dev
-	@$(BIN)/python -m tests.lanes speed check quick lab kernel
+	@$(BIN)/python -m tests.lanes check quick
 
-## test-slow: the whole catalogue of faults, further cases, Slurm, pip in each shell, NVIDIA's own wheels
+## test-slow: speed, the lab, real kernels, all faults and shells, Slurm, pip, NVIDIA's own wheels
 test-slow: setup-dev
-	@$(BIN)/python -m tests.lanes faults lab-slow kernel-slow slow slurm pip fuzz real-wheels
+	@$(BIN)/python -m tests.lanes speed lab kernel faults lab-slow kernel-slow slow shells slurm pip fuzz real-wheels
 
-## speed, check, quick, lab, kernel, faults, lab-slow, kernel-slow, slow, slurm, pip, fuzz, test-real-wheels: one lane alone
+## speed, check, quick, lab, kernel, faults, lab-slow, kernel-slow, slow, shells, slurm, pip, fuzz, test-real-wheels: one lane alone
 ## chaos: kill runs and nodes at many moments, and print what the next run repairs; CHAOS_SEED=N is the seed
 $(LANES) test-real-wheels: setup-dev
 	@$(BIN)/python -m tests.lanes $(@:test-%=%)

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zlib import crc32
 
 import pytest
 from gevent import monkey
 from hypothesis import HealthCheck, settings
 
-from tests.shells import SH
+from tests import spawn
+from tests.shells import SH, SHELLS
 
 # As pyinfra's command does, before any import makes a thread or a socket. What is imported from
 # pyinfra_cli does it, too: later, and after other imports, as it depends on the tests chosen.
 monkey.patch_all()
+spawn.install()
+# nohup and a shell's `&` have signals ignored, and so would all programs that a test starts.
+for _ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(_ignored) is signal.SIG_IGN:
+        _default = signal.default_int_handler if _ignored is signal.SIGINT else signal.SIG_DFL
+        signal.signal(_ignored, _default)
 
 # Other tests run at the same time: the duration of an example is no measure of the code.
 settings.register_profile(
@@ -37,6 +46,7 @@ _QUICK = "bash busybox cc dash git rsync shellcheck ssh ssh-add ssh-agent ssh-ke
 _LAB = "rsync ssh ssh-keygen"
 PROGRAMS = {
     "": _QUICK,
+    "shells": _QUICK,
     "slow": f"{_QUICK} ip strace tc",
     "lab": _LAB,
     "lab_slow": _LAB,
@@ -56,6 +66,22 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder in which the scripts of a test look first for programs."""
     monkeypatch.setattr("tests.node_scripts.FIRST_IN_PATH", f"{tmp_path / 'bin'}:")
     return tmp_path / "bin"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all shells but one of each test with `shells`; which one, its name decides."""
+    tests: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        given = getattr(item, "callspec", None)
+        named = (given.params.get(name) for name in ("shell", "sh")) if given else ()
+        if shell := next((each for each in named if each in SHELLS), None):
+            tests[item.nodeid.replace(shell, "", 1)].append(item)
+    for name, found in tests.items():
+        chosen = found[crc32(name.encode()) % len(found)]
+        for item in found:
+            if item is not chosen:
+                item.add_marker(pytest.mark.shells)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -82,18 +82,19 @@ def _files_with(text: str) -> list[str]:
 
 QUICK = (
     "not lab and not lab_slow and not slow and not kernel and not kernel_slow and not faults"
-    " and not pip and not slurm and not real_wheels"
+    " and not pip and not slurm and not real_wheels and not shells"
 )
+# What the quick tests leave out of the shells that a node may have.
+SHELLS = "shells and not slow and not pip"
 # A case with the marker lab_slow has the marker lab, too.
 LAB = "lab and not lab_slow"
-# Parts of the quick tests. Two run at the same time, as each of them waits for other programs, and
-# three when the machines of the lane `kernel` have ended.
+# Parts of the quick tests, which run at the same time, as each of them waits for other programs.
 QUICK_PARTS = {
     "quick-facts": ["tests/facts"],
     "quick-deploy": ["tests/deploy"],
     "quick-onboarding": ["tests/onboarding"],
 }
-QUICK_AFTER = {"quick-deploy": ["kernel"], "quick-onboarding": ["quick"]}
+QUICK_AFTER = {"quick-onboarding": ["quick"]}
 
 # The lab's lanes take longest, as they share nodes, and in a virtual machine that waits for a
 # processor time limits pass: the other lanes use the processor time that is left.
@@ -132,15 +133,23 @@ LANES = {
     "lab-apt": _tests("-m", LAB, *APT_NODE, shares="lab"),
     "lab-all": _tests("-m", LAB, *ALL_NODES, after=["lab", "lab-apt"], shares="lab"),
     "kernel": _tests("-m", "kernel", "tests/kernel", shares="kernel"),
-    "faults": _tests("-m", "faults", "tests/e2e/test_faults.py", shares="lab"),
+    "faults": _tests(
+        "-m",
+        "faults",
+        "tests/e2e/test_faults.py",
+        after=["lab", "lab-apt", "lab-all"],
+        shares="lab",
+    ),
     "lab-slow": _tests("-m", "lab_slow", "tests/e2e", after=["faults"], shares="lab"),
-    "kernel-slow": _tests("-m", "kernel_slow", "tests/kernel", shares="kernel"),
+    "kernel-slow": _tests("-m", "kernel_slow", "tests/kernel", after=["kernel"], shares="kernel"),
     "slow": _tests("-m", "slow", *_files_with("pytest.mark.slow")),
+    "shells": _tests("-m", SHELLS, "tests/", nice=BEHIND),
     "slurm": _tests("-m", "slurm", "tests/slurm"),
     "pip": _tests("-m", "pip", "tests/deploy"),
     # Again, with all examples instead of a tenth.
     "fuzz": Lane(
-        [["env", f"{ALL}=1", *PYTEST, "-m", QUICK, *_files_with("max_examples=examples(")]]
+        [["env", f"{ALL}=1", *PYTEST, "-m", QUICK, *_files_with("max_examples=examples(")]],
+        nice=BEHIND,
     ),
     "real-wheels": _tests("-m", "real_wheels", "tests/real_wheels"),
     "chaos": Lane([[sys.executable, "-m", "tests.chaos"]], after=()),
@@ -204,6 +213,9 @@ class Running:
 def _as_lane(nice: int) -> None:
     """Run with a niceness, as if started in a shell."""
     os.nice(nice)
+    # Linux shares processors between sessions first, where it does so at all.
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(nice))
     _as_started_manually()
 
 

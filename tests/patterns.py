@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -70,14 +71,15 @@ def uses(rooms: Sequence[str]) -> tuple[set[Use], set[str]]:
     found: set[Use] = set()
     unknown: set[str] = set()
     every = dict(sources(rooms))
-    whole = "\n".join(every.values())
+    whole = _methods("\n".join(every.values()))
     for name, source in every.items():
         if "import re\n" not in source:
             continue
-        module = _module(name)
+        module, here = _module(name), _methods(source)
+        assigned = set(re.findall(r"(?m)^(\w+)\b.*=", source))
         for variable, value in vars(module).items():
-            if re.search(rf"(?m)^{re.escape(variable)}\b.*=", source):
-                methods = _methods(source, variable) or _methods(whole, variable)
+            if variable in assigned:
+                methods = here[variable] or whole[variable]
                 found |= {
                     Use(f"{name}: {variable}", each.pattern, each.flags, method)
                     for each in _patterns(value)
@@ -139,10 +141,12 @@ def _value(node: ast.expr, module: ModuleType) -> Any:
     return eval(compile(ast.Expression(node), "<pattern>", "eval"), dict(vars(module)))
 
 
-def _methods(text: str, name: str) -> set[str]:
-    """Return how a pattern of that name, or one in a mapping of that name, is applied."""
-    either = "|".join(METHODS)
-    return set(re.findall(rf"\b{re.escape(name)}(?:\[\w+\])?\.({either})\b", text))
+def _methods(text: str) -> defaultdict[str, set[str]]:
+    """Return how patterns are applied, or those in a mapping, by the name of their variable."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for name, method in re.findall(rf"\b(\w+)(?:\[\w+\])?\.({'|'.join(METHODS)})\b", text):
+        found[name].add(method)
+    return found
 
 
 def _patterns(value: object, depth: int = 3) -> Iterator[re.Pattern[Any]]:

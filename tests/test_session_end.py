@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from tests.lanes import QUICK, SHELLS
 
 HERE = Path(__file__).parent
 FOLDERS = 400
@@ -42,3 +47,29 @@ def test_a_session_with_gevent_removes_a_large_one(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert not old.exists()
     assert not list(sessions.glob("garbage-*"))
+
+
+IN_SHELLS = """
+import pytest
+from tests.shells import SHELLS
+
+@pytest.mark.parametrize("word", ["a", "b", "c"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_each(shell, word): ...
+
+def test_none(): ...
+"""
+
+
+@pytest.mark.parametrize(("lane", "count"), [(QUICK, 4), (SHELLS, 9)])
+def test_one_shell_a_test_is_quick(tmp_path: Path, lane: str, count: int) -> None:
+    """The lane `shells` has the others."""
+    test = tmp_path / "test_shells.py"
+    test.write_text(IN_SHELLS)
+    words = ["-m", "pytest", "-p", "tests.conftest", "-c", "pyproject.toml", str(test)]
+    done = subprocess.run(
+        [sys.executable, *words, "-m", lane, "-rp"], cwd=HERE.parent, capture_output=True, text=True
+    )
+    ran = re.findall(r"PASSED \S+test_each\[\S+-([abc])\]", done.stdout)
+    assert f"{count} passed" in done.stdout
+    assert sorted(ran) == sorted("abc" * (count // 3))
