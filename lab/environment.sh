@@ -12,8 +12,13 @@ fail() {
     echo "set-up: $*" >&2
     exit 1
 }
+# uv takes seconds; pip, which takes a minute, where uv cannot.
+quickly() {
+    pip install --require-hashes -r lab/uv.txt &&
+        .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes -r "$lock"
+}
 add() {
-    pip install --require-hashes -r "$lock" ||
+    quickly 2>/dev/null || pip install --require-hashes -r "$lock" ||
         fail "pip cannot install $lock; is the package index reachable?"
 }
 case $lock in

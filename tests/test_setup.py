@@ -20,7 +20,12 @@ mkdir -p .venv/bin
 cat >.venv/bin/python <<'END'
 #!/bin/sh
 echo "$*" >>calls
-case "$*" in *"$(cat fails 2>/dev/null || echo nothing)"*) exit 1 ;; esac
+case "$*" in
+*"$(cat fails 2>/dev/null || echo nothing)"*) exit 1 ;;
+*lab/uv.txt*)
+    [ ! -e uv ] || { cp uv .venv/bin/uv && chmod 755 .venv/bin/uv; }
+    ;;
+esac
 END
 chmod 755 .venv/bin/python
 """
@@ -29,7 +34,7 @@ chmod 755 .venv/bin/python
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A folder with the files that `make` reads, and a stand-in for Python."""
-    names = ("Makefile", "pyproject.toml", LOCK, DEV_LOCK, "lab/environment.sh")
+    names = ("Makefile", "pyproject.toml", LOCK, DEV_LOCK, "lab/environment.sh", "lab/uv.txt")
     for name in (*names, "bench/requirements.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(REPOSITORY / name, tmp_path / name)
@@ -114,6 +119,7 @@ def test_the_environment_is_made_once(checkout: Path) -> None:
         0,
         "set-up: making .venv\n",
         [
+            f"-m pip install --require-hashes -r lab/uv.txt {options}",
             f"-m pip install --require-hashes -r {LOCK} {options}",
             f"-m pip install --no-deps --no-build-isolation -e . {options}",
         ],
@@ -123,11 +129,24 @@ def test_the_environment_is_made_once(checkout: Path) -> None:
     assert setup_dev(checkout) == (
         0,
         "set-up: adding the tools of the tests to .venv\n",
-        [f"-m pip install --require-hashes -r {DEV_LOCK} {options}"],
+        [
+            f"-m pip install --require-hashes -r lab/uv.txt {options}",
+            f"-m pip install --require-hashes -r {DEV_LOCK} {options}",
+        ],
     )
     assert setup_dev(checkout) == (0, "", [])
     assert setup(checkout) == (0, "", [])
     assert (checkout / ".venv" / "kept").exists()
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_uv_installs_what_it_can(checkout: Path, code: int) -> None:
+    """pip installs the lock where uv fails, and then alone reports why."""
+    (checkout / "uv").write_text(f'#!/bin/sh\necho "uv $*" >>calls\necho no >&2\nexit {code}\n')
+    ended, messages, calls = setup(checkout)
+    assert (ended, messages) == (0, "set-up: making .venv\n")
+    assert f"uv pip install --quiet --python .venv/bin/python --require-hashes -r {LOCK}" in calls
+    assert any(f"-m pip install --require-hashes -r {LOCK}" in each for each in calls) == code
 
 
 def test_a_new_lock_makes_it_anew(checkout: Path) -> None:
