@@ -6,7 +6,8 @@ import ast
 import itertools
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -52,13 +53,23 @@ TESTS = sorted((REPOSITORY / "tests").rglob("*.py"))
 BENCH = sorted((REPOSITORY / "bench").rglob("*.py"))
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def _offenders(paths: Iterable[Path], offence: Callable[[Path], object]) -> dict[str, object]:
+    """Return what is wrong with each module of which something is."""
+    return {_name(path): found for path in paths if (found := offence(path))}
+
+
 def imported(path: Path, less: Collection[str] = ()) -> set[str]:
     """Return the rooms, and the top packages of others, that a module imports, wherever in it.
 
     Imports of the modules in `less` are left out.
     """
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}.difference(less)
         elif isinstance(node, ast.ImportFrom) and node.module not in less:
@@ -70,7 +81,7 @@ def imported(path: Path, less: Collection[str] = ()) -> set[str]:
 def generic(path: Path) -> set[str]:
     """Return the rooms that a module imports by a name that another project may have as well."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -95,24 +106,25 @@ def test_the_table_is_read() -> None:
     assert MAY_ALSO_IMPORT["inventories"] == {"gpu_node.facts.areas"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_imports_run_one_way(path: Path) -> None:
+def test_imports_run_one_way() -> None:
     """A module imports its own room and those it may know."""
-    room = _name(path).split("/")[0]
-    found = imported(path, MAY_ALSO_IMPORT.get(room, ()))
-    assert found & ROOMS <= {room, *MAY_IMPORT[room]}
+
+    def others(path: Path) -> set[str]:
+        room = _name(path).split("/")[0]
+        return imported(path, MAY_ALSO_IMPORT.get(room, ())) & ROOMS - {room, *MAY_IMPORT[room]}
+
+    assert _offenders(MODULES, others) == {}
 
 
-@pytest.mark.parametrize("path", [*MODULES, *TESTS, *BENCH], ids=_name)
-def test_rooms_are_imported_by_one_name(path: Path) -> None:
+def test_rooms_are_imported_by_one_name() -> None:
     """`gpu_node.facts`: another project in the environment may have its own `facts`."""
-    assert generic(path) == set()
+    assert _offenders([*MODULES, *TESTS, *BENCH], generic) == {}
 
 
 def modules_imported(path: Path, modules: Collection[str]) -> set[str]:
     """Return those of `modules` that a module imports, wherever in it, also for typing alone."""
     named: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Import):
             named |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -159,15 +171,13 @@ def _area_of(module: str) -> str:
 ENGINES = [path for path in MODULES if path.parent.name == "engine"]
 
 
-@pytest.mark.parametrize("path", ENGINES, ids=_name)
-def test_an_engine_names_no_area(path: Path) -> None:
+def test_an_engine_names_no_area() -> None:
     """An area adds what the engine needs by its `HOOKS`, a script by the lines of its head."""
-    names = areas_named(path.read_text())
-    assert names == set(), "declare it in HOOKS of the area's __init__.py"
-    if path.parts[-3:] == ("deploy", "engine", "scripts.py"):
-        text = path.read_text()
-        own = {each.stem for area in AREAS for each in (REPOSITORY / "deploy" / area).glob("*.sh")}
-        assert {name for name in own if f'"{name}"' in text} == set()
+    named = _offenders(ENGINES, lambda path: areas_named(path.read_text()))
+    assert named == {}, "declare it in HOOKS of the area's __init__.py"
+    text = (REPOSITORY / "deploy" / "engine" / "scripts.py").read_text()
+    own = {each.stem for area in AREAS for each in (REPOSITORY / "deploy" / area).glob("*.sh")}
+    assert {name for name in own if f'"{name}"' in text} == set()
 
 
 @pytest.mark.parametrize(
@@ -188,36 +198,46 @@ def test_what_names_an_area(text: str, named: set[str]) -> None:
     assert areas_named(text) == named
 
 
-@pytest.mark.parametrize("path", BENCH, ids=_name)
-def test_the_benchmarks_measure_commands(path: Path) -> None:
+def test_the_benchmarks_measure_commands() -> None:
     """They start what a user starts, and import no room: a change of one cannot break them."""
-    found = imported(path, PART_OF_A_PROBE.get(_name(path), ()))
-    assert found & {*ROOMS, "gpu_node"} <= {"bench"}
+
+    def rooms(path: Path) -> set[str]:
+        found = imported(path, PART_OF_A_PROBE.get(_name(path), ()))
+        return found & {*ROOMS, "gpu_node"} - {"bench"}
+
+    assert _offenders(BENCH, rooms) == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_no_import_below_its_parent(path: Path) -> None:
+def test_no_import_below_its_parent() -> None:
     """Imports are absolute, so that a reader sees the room."""
-    tree = ast.parse(path.read_text())
-    assert not any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
+
+    def relative(path: Path) -> list[str]:
+        nodes = (each for each in ast.walk(_tree(path)) if isinstance(each, ast.ImportFrom))
+        return [ast.unparse(each) for each in nodes if each.level]
+
+    assert _offenders(MODULES, relative) == {}
 
 
-@pytest.mark.parametrize("path", [*(REPOSITORY / "drift").rglob("*.py")], ids=_name)
-def test_drift_does_no_work_on_nodes(path: Path) -> None:
+def test_drift_does_no_work_on_nodes() -> None:
     """Rules and reports are pure: nothing from pyinfra, no processes, no sockets."""
-    assert imported(path) & {"pyinfra", "pyinfra_cli", "subprocess", "socket", "paramiko"} == set()
+    work = {"pyinfra", "pyinfra_cli", "subprocess", "socket", "paramiko"}
+    paths = (REPOSITORY / "drift").rglob("*.py")
+    assert _offenders(paths, lambda path: imported(path) & work) == {}
 
 
-@pytest.mark.parametrize("path", [*MODULES, *BENCH], ids=_name)
-def test_a_module_opens_with_a_sentence(path: Path) -> None:
+def test_a_module_opens_with_a_sentence() -> None:
     """Each module opens with its sentence; an empty `__init__.py` is no module of its own."""
-    text = path.read_text()
-    assert ast.get_docstring(ast.parse(text)) or (path.name == "__init__.py" and not text)
+
+    def is_silent(path: Path) -> bool:
+        is_empty = path.name == "__init__.py" and not path.read_text()
+        return not is_empty and not ast.get_docstring(_tree(path))
+
+    assert _offenders([*MODULES, *BENCH], is_silent) == {}
 
 
 def test_no_two_modules_have_the_same_sentence() -> None:
     """A sentence that fits two modules describes neither."""
-    sentences = [ast.get_docstring(ast.parse(path.read_text())) for path in [*MODULES, *BENCH]]
+    sentences = [ast.get_docstring(_tree(path)) for path in [*MODULES, *BENCH]]
     sentences = [sentence for sentence in sentences if sentence]
     assert len(sentences) == len(set(sentences))
 

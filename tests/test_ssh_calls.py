@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -58,29 +57,41 @@ def words_of(node: ast.expr) -> list[str]:
     return [ast.unparse(node)]
 
 
-@pytest.mark.parametrize("path", [*OURS, *SCRIPTS], ids=str)
-def test_calls_in_sh(path: Path) -> None:
-    """In our scripts, and in those that are texts of a module."""
-    all_texts = list(constants(path)) if path.suffix == ".py" else [path.read_text()]
-    for text in all_texts:
-        if "\n" not in text and not text.startswith("ssh -"):
-            continue  # prose
-        for call in calls_in_sh(text):
-            assert all(each in call for each in WANTED), call
+def test_calls_in_sh() -> None:
+    """In our scripts, and in those that are texts of a module; a line of prose is no script."""
+    lacking = [
+        (str(path), call)
+        for path in (*OURS, *SCRIPTS)
+        for text in (constants(path) if path.suffix == ".py" else [path.read_text()])
+        if "\n" in text or text.startswith("ssh -")
+        for call in calls_in_sh(text)
+        if not all(each in call for each in WANTED)
+    ]
+    assert lacking == []
 
 
-@pytest.mark.parametrize("path", OURS, ids=str)
-def test_calls_by_words(path: Path) -> None:
+def is_loose(words: list[str]) -> bool:
+    """Whether a list begins with ssh without STRICT, or gives rsync its ssh in another way."""
+    # Names of areas and options are no command.
+    if words[0] in PROGRAMS and any(word.startswith("-") for word in words[1:]):
+        return "STRICT" not in words
+    is_given_ssh = any(word.startswith("shlex.join(") for word in words)
+    if "-e" in words and (words[0] == "rsync" or is_given_ssh):
+        return words[words.index("-e") + 1] != "shlex.join(ssh)"
+    return False
+
+
+def test_calls_by_words() -> None:
     """A list that begins with ssh unpacks STRICT; rsync gets its ssh by -e, in no other way."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.List | ast.Tuple) and words_of(node):
-            words = words_of(node)
-            if words[0] in PROGRAMS and len(words) > 1:
-                # Names of areas and options are no command.
-                assert "STRICT" in words or not any(word.startswith("-") for word in words), words
-            way = next((word for word in words if word.startswith("shlex.join(")), "")
-            if words[0] == "rsync" or ("-e" in words and way):
-                assert "-e" not in words or words[words.index("-e") + 1] == "shlex.join(ssh)", words
+    assert is_loose(["ssh", "-n", "node"]) and not is_loose(["ssh", "scp"])
+    assert is_loose(["rsync", "-e", "ssh"]) and not is_loose(["rsync", "-e", "shlex.join(ssh)"])
+    loose = [
+        (str(path), ast.unparse(node))
+        for path in OURS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.List | ast.Tuple) and words_of(node) and is_loose(words_of(node))
+    ]
+    assert loose == []
 
 
 def test_the_calls_are_found() -> None:
