@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
+import time
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from zlib import crc32
 
+import gevent.util
 import pytest
 from gevent import monkey
 from hypothesis import HealthCheck, settings
@@ -82,6 +86,39 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in found:
             if item is not chosen:
                 item.add_marker(pytest.mark.shells)
+
+
+# The test that runs, and when it is given up.
+_running: tuple[pytest.Item, float] | None = None
+
+
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> bool:
+    """Have a thread of the kernel's watch the test: gevent's do not run while the hub waits."""
+    global _running
+    if _running is None:
+        monkey.get_original("_thread", "start_new_thread")(_watch, ())
+    _running = item, time.monotonic() + settings.timeout
+    return True
+
+
+def pytest_timeout_cancel_timer(item: pytest.Item) -> bool:
+    """The next test is given its own time."""
+    global _running
+    _running = item, float("inf")
+    return True
+
+
+def _watch() -> None:
+    sleep = monkey.get_original("time", "sleep")
+    while _running is None or time.monotonic() < _running[1]:
+        sleep(0.5)
+    item, _ = _running
+    if capture := item.config.pluginmanager.getplugin("capturemanager"):
+        capture.suspend_global_capture(in_=True)
+    print(f"\n{item.nodeid} does not end; what each thread and greenlet does:", flush=True)
+    gevent.util.print_run_info(file=sys.stdout)
+    sys.stdout.flush()
+    os._exit(1)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -1,4 +1,4 @@
-"""The end of a session: pytest removes the folders of earlier ones, however many they are."""
+"""A session of the tests: which shells it has, a test that hangs, and the folders it removes."""
 
 from __future__ import annotations
 
@@ -73,3 +73,30 @@ def test_one_shell_a_test_is_quick(tmp_path: Path, lane: str, count: int) -> Non
     ran = re.findall(r"PASSED \S+test_each\[\S+-([abc])\]", done.stdout)
     assert f"{count} passed" in done.stdout
     assert sorted(ran) == sorted("abc" * (count // 3))
+
+
+HANGS = """
+import gevent, time
+from gevent.event import Event
+
+def waits_for_nothing():
+    gevent.spawn(Event().wait)
+    {wait}
+
+def test_hangs():
+    waits_for_nothing()
+"""
+
+
+@pytest.mark.parametrize("wait", ["Event().wait(60)", "while True: pass"])
+def test_a_test_that_hangs_is_named(tmp_path: Path, wait: str) -> None:
+    """With what its threads and greenlets do, whether it waits or works."""
+    test = tmp_path / "test_hangs.py"
+    test.write_text(HANGS.format(wait=wait))
+    words = ["-m", "pytest", "-p", "tests.conftest", "-c", "pyproject.toml", "--timeout=1"]
+    done = subprocess.run(
+        [sys.executable, *words, str(test)], cwd=HERE.parent, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert "::test_hangs does not end" in done.stdout
+    assert "in waits_for_nothing" in done.stdout
