@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from gpu_node.cli import completion, words
@@ -13,7 +15,7 @@ from gpu_node.inventories.errors import shown, worded
 
 @click.command(short_help="Say what will stop a job, before it starts.")
 @click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
-@click.argument("line", metavar="SCRIPT | -- LAUNCH LINE", nargs=-1, required=True)
+@click.argument("line", metavar="-- LAUNCH LINE", nargs=-1)
 @words.limit
 @click.option(
     "--from",
@@ -28,8 +30,8 @@ from gpu_node.inventories.errors import shown, worded
     metavar="DIR",
     callback=words.folder,
     shell_complete=completion.folders,
-    help="Where it is started; default: where the script goes, the workspace of the inventory, or "
-    "the home of the training user.",
+    help="Where it is started; default: this folder, if this machine is the node that starts it, "
+    "otherwise the workspace of the inventory.",
 )
 @click.option(
     "--config",
@@ -38,6 +40,20 @@ from gpu_node.inventories.errors import shown, worded
     help="DeepSpeed's configuration: a file of this machine, or else of the node that starts it.",
 )
 @click.option("--parameters", metavar="N", help="Of the model, such as 7e9 or 7B.")
+@click.option(
+    "--sbatch",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="A script of this machine: its #SBATCH lines are options of srun.",
+)
+@click.option(
+    "--answers",
+    metavar="DIR",
+    shell_complete=completion.folders,
+    callback=words.folder,
+    help="Read NODE.txt in DIR, as gpu-node drift does; contact no node. The job's own files and "
+    "paths are not judged.",
+)
 @click.option("--format", "form", type=Choice(FORMATS), default=FORMATS[0], show_default=True)
 @click.option("--full", is_flag=True, help="Show every finding with its cause and fix.")
 def check_job(
@@ -48,24 +64,39 @@ def check_job(
     folder: str | None,
     config: str | None,
     parameters: str | None,
+    sbatch: str | None,
+    answers: str | None,
     form: str,
     full: bool,
 ) -> int:
-    """Say what will stop a job, before it starts. Runs nothing of it, and changes nothing.
+    """Say what will stop a job, before it starts. Starts nothing of it, and changes nothing.
 
-    Reads the launch line (deepspeed, torchrun, accelerate launch, mpirun, srun), or a script that
-    has one, DeepSpeed's configuration, accelerate's and the hostfile, and asks the nodes. Files and
-    paths are those of the node that starts it; a script or --config is of this machine, if there is
-    such a file. A value that only a shell would know is unknown, and is not judged.
+    Reads the launch line (deepspeed, torchrun, accelerate launch, mpirun, srun) as a shell has
+    expanded it, DeepSpeed's configuration, accelerate's and the hostfile, and asks the nodes. Files
+    and paths are those of the node that starts it; --config is of this machine, if there is such a
+    file. Folder, PATH and the variables that rules judge are taken from this process only where
+    this machine is that node.
+
+    A script is not read. It asks itself, with ${CHECK:-} before its launcher and ${CHECK:+exit} on
+    the next line; all its other lines run.
 
     \b
     Exit status:  0 nothing stops it   2 something does   1 cannot find out (has precedence over 2)
-    Examples:     gpu-node check-job inventories/lab.py -- deepspeed --hostfile hostfile train.py
-                  gpu-node check-job inventories/lab.py --parameters 7B train.sh
+    Examples:     gpu-node check-job site.yml -- deepspeed --hostfile hostfile train.py
+                  CHECK="$(command -v gpu-node) check-job $PWD/site.yml --" bash train.sh
     """
     with loading():
-        from gpu_node.cli.asking import ask
-        from gpu_node.cli.job import given_job, job_data, with_job
+        from gpu_node.cli.asking import ask, read_answers
+        from gpu_node.cli.job import (
+            asked_name,
+            given_job,
+            is_here,
+            job_data,
+            launch_of,
+            launcher_of,
+            parameters_of,
+            with_job,
+        )
         from gpu_node.cli.reporting import write
         from gpu_node.drift.job.outline import lines, stopping
         from gpu_node.drift.report.model import report_of
@@ -75,9 +106,20 @@ def check_job(
         raise click.UsageError(worded(found, "for the table alone", "one of them"))
     if config == "":
         raise click.UsageError(f"--config: {worded(shown(config), '', 'a file')}")
-    given, launcher = given_job(inventory, limit, node, line, folder, config)
-    data = job_data(inventory, limit, given, parameters)
-    job, seen = with_job(given, launcher, ask(inventory, limit, data=data))
+    # The rest of a script's input is not for what asks the nodes.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    launch, launcher = launch_of(inventory, line, sbatch), launcher_of(inventory, limit, node)
+    size = parameters_of(parameters)
+    if answers is not None:
+        seen = read_answers(inventory, limit, answers)
+        state = seen[launcher].state
+        started_here = is_here(state.host.name if state else None)
+        given = given_job(inventory, launcher, launch, folder, config, started_here)
+    else:
+        started_here = is_here(asked_name(inventory, launcher))
+        given = given_job(inventory, launcher, launch, folder, config, started_here)
+        seen = ask(inventory, limit, data=job_data(inventory, limit, given))
+    job, seen = with_job(given, launcher, seen, size)
     report = stopping(report_of(inventory, seen), job)
     head = "\n".join(map(visible, lines(job, report)))
     write(report, form, None, full=full, head=head)

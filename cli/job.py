@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
+import re
+import shlex
+import shutil
+import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,121 +16,195 @@ import click
 from pydantic import ValidationError
 
 from gpu_node.cli.asking import nodes_of
-from gpu_node.drift.job.job import Given, Job, job_of
-from gpu_node.drift.job.launch import DEEPSPEED, SRUN, Launch, NoLaunch, below, of_script, of_words
-from gpu_node.drift.job.names import UNKNOWN
-from gpu_node.drift.job.words import NotClosed
+from gpu_node.drift.job.job import Given, Here, Job, job_of
+from gpu_node.drift.job.launch import (
+    DEEPSPEED,
+    SHELLS,
+    SRUN,
+    Launch,
+    NoLaunch,
+    below,
+    of_sbatch,
+    of_words,
+)
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.ask.gather import ask_each, limited_data
-from gpu_node.facts.job.state import MOST_BYTES, parse_files, sections
+from gpu_node.facts.host.state import SECTIONS, Name, parse_name
+from gpu_node.facts.job.state import MOST_BYTES
 from gpu_node.facts.probe.protocol import Unreadable
-from gpu_node.facts.probe.request import JOB, JobAsked, request_of
+from gpu_node.facts.probe.request import JOB
 from gpu_node.inventories.errors import did_you_mean, reason, shown, worded
+from gpu_node.inventories.nccl_variables import is_unknown, table
 from gpu_node.inventories.regular_file import NOT_UTF8, content
 from gpu_node.inventories.wanted import JobsWanted, LauncherWanted
 
 _LAUNCHERS = "a line of deepspeed, torchrun, accelerate launch, mpirun or srun"
 _TEXT = f"a text file of at most {MOST_BYTES:,} bytes"
-_SHELLS = ("sh", "bash", "sbatch")
+_SBATCH = "sbatch"
+_SUFFIXES = (*(f".{each}" for each in SHELLS), ".slurm", ".sbatch")
+_SHELL_SCRIPT = re.compile(rb"#![^\n]*\b(%s)\b" % "|".join(SHELLS).encode())
+# What a shell takes for its own between double quotes.
+_QUOTED, _ESCAPED = re.compile(r'([\\"$`])'), r"\\\1"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
-def given_job(
-    inventory: str,
-    limit: Iterable[str],
-    node: str | None,
-    line: Sequence[str],
-    folder: str | None,
-    config: str | None,
-) -> tuple[Given, str]:
-    """Return the job of a command line, and the node that starts it."""
-    nodes = nodes_of(inventory, limit)
-    launcher = node or nodes[0]
-    if launcher not in nodes:
-        why = f"not in the inventory, or left out by --limit{did_you_mean(launcher, nodes)}"
-        problem = worded(shown(launcher), why, ", ".join(nodes[:20]))
-        raise click.UsageError(f"--from: {problem}")
-    base = folder
-    if base is None:
-        base = limited_data(inventory, limit)[launcher].get("workspace_path") or ""
-    launch = _launch(inventory, launcher, line, base)
-    text = _here(config) if config else None
-    return Given(launch, _folder(base, launch), text, config or ""), launcher
-
-
-def _folder(base: str, launch: Launch) -> str | None:
-    """Return where the job starts; None where only the shell knows, "" for the home."""
-    folder = below(base, launch.folder)
-    if UNKNOWN in folder:
-        return None
-    return folder if folder[:1] in ("/", "~", "") else f"~/{folder}"
-
-
-def _launch(inventory: str, launcher: str, line: Sequence[str], folder: str) -> Launch:
-    words = line[1:] if line[0] in _SHELLS and len(line) > 1 else line
-    is_script = words != line or len(words) == 1
-    place = "LAUNCH LINE"
+def launch_of(inventory: str, line: Sequence[str], sbatch: str | None) -> Launch:
+    """Return the launch of a command line, with the options of the #SBATCH lines of a file."""
+    if not line and sbatch is None:
+        problem = worded("nothing", "", f"{_LAUNCHERS}, behind --")
+        raise click.UsageError(f"LAUNCH LINE: {problem}")
     try:
-        if not is_script:
-            return of_words(line)
-        if len(words) == 1 and any(blank in words[0] for blank in " \n"):
-            return of_script(words[0])
-        place, text = words[0], _here(words[0])
-        if text is None:
-            place = f"{words[0]} of {launcher}"
-            text = _there(inventory, launcher, words[0], folder)
-        return of_script(text)
+        launch = of_words(line or [SRUN])
     except NoLaunch as error:
-        where = f"{place}:{error.line}" if error.line else place
-        problem = worded(error.found, "", _LAUNCHERS, error.then)
-        raise click.UsageError(f"{where}: {problem}") from None
-    except NotClosed as error:
-        problem = worded(str(error), "", "a script that sh -n accepts")
-        raise click.UsageError(f"{place}:{error.line}: {problem}") from None
+        raise click.UsageError(f"LAUNCH LINE: {_refused(error, inventory)}") from None
+    if sbatch is None:
+        return launch
+    text = here(sbatch, "--sbatch: ")
+    if text is None:
+        raise click.UsageError(f"--sbatch: {worded(shown(sbatch), 'no such file', _TEXT)}")
+    try:
+        options = of_sbatch(text)
+    except ValueError as error:
+        problem = worded(str(error).lower(), "", "#SBATCH lines that sbatch reads")
+        raise click.UsageError(f"--sbatch: {sbatch}: {problem}") from None
+    return replace(launch, options={**options, **launch.options}) if launch.kind == SRUN else launch
 
 
-def _here(name: str) -> str | None:
+def _refused(error: NoLaunch, inventory: str) -> str:
+    """Return why a line is no launch line; of a script, how its line is checked."""
+    run = _script(error.words)
+    if not run:
+        then = "write the launcher first, behind --, each word by itself"
+        return worded(str(error), "", _LAUNCHERS, then)
+    is_below = not posixpath.isabs(inventory) and Path(inventory).exists()
+    file = f"{'$PWD/' * is_below}{_QUOTED.sub(_ESCAPED, inventory)}"
+    of = f"--sbatch {run[-1]} " if error.words[0] == _SBATCH else ""
+    check = f'CHECK="$(command -v gpu-node) check-job {file} {of}--" {shlex.join(run)}'
+    then = (
+        "in the script, write ${CHECK:-} before the launcher and ${CHECK:+exit} on the next line, "
+        f"and run {check} (all its other lines run)"
+    )
+    return worded(str(error), "a script, which is not read", _LAUNCHERS, then)
+
+
+def _script(words: Sequence[str]) -> list[str]:
+    """Return the command that runs a script, if words do; else nothing."""
+    name = posixpath.basename(words[0]) if words else ""
+    rest = [*words[1:]]
+    if name == _SBATCH:
+        return ["bash", *rest[-1:]] if rest else []
+    if name in SHELLS:
+        is_text = any(re.fullmatch("-[a-z]*c", each) for each in rest)
+        return [] if is_text or not rest else [*words]
+    if not words or (not name.endswith(_SUFFIXES) and not _is_shell_script(words[0])):
+        return []
+    return ["bash", *words]
+
+
+def _is_shell_script(name: str) -> bool:
+    try:
+        return bool(_SHELL_SCRIPT.match(content(Path(name), MOST_BYTES)))
+    except (OSError, ValueError):
+        return False
+
+
+def here(name: str, place: str = "") -> str | None:
     """Return the text of a file of this machine; None where there is none of that name."""
     try:
         return content(Path(name), MOST_BYTES).decode()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError:
-        raise click.UsageError(f"{name}: {worded(NOT_UTF8, '', _TEXT)}") from None
-    except OSError as error:
-        raise click.UsageError(f"{name}: {worded(reason(error), '', _TEXT)}") from None
+        raise click.UsageError(f"{place}{name}: {worded(NOT_UTF8, '', _TEXT)}") from None
+    except (OSError, ValueError) as error:
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        raise click.UsageError(f"{place}{name}: {worded(why, '', _TEXT)}") from None
 
 
-def _there(inventory: str, launcher: str, name: str, folder: str) -> str:
-    """Return the text of a file of the node that starts the job, read as the training user."""
-    data = limited_data(inventory, [launcher])[launcher]
-    request = replace(request_of(data), job=JobAsked(folder=folder, files=(name,)))
-    answer = ask_each(inventory, [launcher], sections(request)[:1])[launcher]
+def launcher_of(inventory: str, limit: Iterable[str], node: str | None) -> str:
+    """Return the node that starts the job."""
+    nodes = nodes_of(inventory, limit)
+    launcher = node or nodes[0]
+    if launcher not in nodes:
+        why = f"not in the inventory, or left out by --limit{did_you_mean(launcher, nodes)}"
+        problem = worded(shown(launcher), why, ", ".join(nodes[:20]))
+        raise click.UsageError(f"--from: {problem}")
+    return launcher
+
+
+def asked_name(inventory: str, launcher: str) -> Name | None:
+    """Ask the node that starts the job which machine it is; None where it does not answer."""
+    section = next(each for each in SECTIONS if each.name == "host.name")
+    answer = ask_each(inventory, [launcher], [section])[launcher]
     if isinstance(answer, str):
-        raise click.ClickException(f"{launcher}: {worded(f'no answer: {answer}')}")
+        return None
     try:
-        (file, *_) = parse_files(answer.sections["job.files"].require())
-    except (Unreadable, ValueError) as error:
-        raise click.ClickException(f"{launcher}: {worded(f'no answer: {error}')}") from None
-    if file.problem:
-        why = f"no such file here, and on {launcher} {file.problem}"
-        raise click.UsageError(f"SCRIPT: {worded(shown(name), why, _LAUNCHERS)}")
-    return file.text
+        return parse_name(answer.sections[section.name].require())
+    except (Unreadable, ValueError):
+        return None
 
 
-def job_data(
-    inventory: str, limit: Iterable[str], given: Given, parameters: str | None
-) -> dict[str, object]:
+def is_here(name: Name | None) -> bool:
+    """Whether a node is this machine: a container has the kernel's boot, and another name."""
+    try:
+        own = (_BOOT.read_text().strip(), socket.gethostname())
+    except OSError:
+        return False
+    return name is not None and own == (name.boot, name.name) and bool(name.boot)
+
+
+def given_job(
+    inventory: str,
+    launcher: str,
+    launch: Launch,
+    folder: str | None,
+    config: str | None,
+    is_started_here: bool,
+) -> Given:
+    """Return the job of a launch line that a node starts.
+
+    Folder, PATH and variables of this process are the job's only where that node is this machine.
+    """
+    names = {name: text for name, text in os.environ.items() if _is_judged(name)}
+    process, base = None, folder
+    if is_started_here:
+        own = [each.python or each.program for each in launch.nested[:1] if not launch.prefix]
+        programs = {name: shutil.which(name) or "" for name in own if name and "/" not in name}
+        process = Here("" if folder else os.getcwd(), programs, names)
+        base, names = folder or process.folder, {}
+    if base is None:
+        base = limited_data(inventory, [launcher])[launcher].get("workspace_path")
+    text = here(config) if config else None
+    unjudged = tuple(f"{name} of this shell" for name in sorted(names))
+    return Given(launch, _folder(base, launch), text, config or "", process, unjudged)
+
+
+def _is_judged(name: str) -> bool:
+    """Whether a variable is one that rules judge: no other is read."""
+    is_read = name.startswith("PET_") or name == "CUDA_VISIBLE_DEVICES"
+    return is_read or name in table() or is_unknown(name)
+
+
+def _folder(base: str | None, launch: Launch) -> str | None:
+    """Return where the job starts; None where it is unknown."""
+    folder = below(base or "", launch.folder)
+    if folder[:1] in ("/", "~"):
+        return folder
+    return None if base is None else f"~/{folder}"
+
+
+def parameters_of(text: str | None) -> float | None:
+    """Return the parameters of the model, as a person writes them."""
+    try:
+        return JobsWanted.model_validate({"parameters": text}).parameters
+    except ValidationError:
+        allowed = "a number of parameters, such as 7e9, 7B or 350M"
+        raise click.UsageError(f"--parameters: {worded(shown(text), '', allowed)}") from None
+
+
+def job_data(inventory: str, limit: Iterable[str], given: Given) -> dict[str, object]:
     """Return the data in place of the inventory's: what is asked about the job, and its Python."""
     data: dict[str, object] = {JOB: given.asked()}
-    if parameters is not None:
-        try:
-            data["jobs_parameters"] = JobsWanted.model_validate(
-                {"parameters": parameters}
-            ).parameters
-        except ValidationError:
-            allowed = "a number of parameters, such as 7e9, 7B or 350M"
-            problem = worded(shown(parameters), "", allowed)
-            raise click.UsageError(f"--parameters: {problem}") from None
     hosts = limited_data(inventory, limit).values()
     known = {str(host.get("nccl_environments")): host.get("nccl_environments") for host in hosts}
     prefix = _prefix(given)
@@ -136,23 +215,26 @@ def job_data(
 
 def _prefix(given: Given) -> str:
     """Return the Python environment that the line names by a path; empty where it names none."""
-    for program in reversed(given.programs):
-        folder, name = posixpath.split(program)
-        if program.startswith("/") and folder.endswith("/bin") and name not in ("mpirun", SRUN):
+    for each in reversed(given.programs):
+        folder, name = posixpath.split(given.program(each, True))
+        if folder.startswith("/") and folder.endswith("/bin") and name not in ("mpirun", SRUN):
             prefix = folder.removesuffix("/bin")
             return "" if prefix in ("", "/usr", "/usr/local") else prefix
     return ""
 
 
-def with_job(given: Given, launcher: str, seen: Mapping[str, Seen]) -> tuple[Job, dict[str, Seen]]:
+def with_job(
+    given: Given, launcher: str, seen: Mapping[str, Seen], parameters: float | None
+) -> tuple[Job, dict[str, Seen]]:
     """Return the job as the nodes' answers complete it, and each answer with what it asks."""
     states = {name: each.state.job for name, each in seen.items() if each.state is not None}
     peers = next((each.nodes for each in seen.values() if each.nodes), ())
     job = job_of(given, launcher, states, [peer for peer in peers if peer.name in seen])
     is_sent = given.launch.kind == DEEPSPEED and len(job.members) > 1
+    size = {} if parameters is None else {"parameters": parameters}
     asked = {}
     for name, each in seen.items():
-        change: dict[str, object] = {"jobs": job.wanted(each.wanted.jobs)}
+        change: dict[str, object] = {"jobs": job.wanted(each.wanted.jobs).model_copy(update=size)}
         if is_sent:
             start = each.wanted.launcher or LauncherWanted()
             change["launcher"] = start.model_copy(update={"kind": DEEPSPEED})

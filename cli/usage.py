@@ -20,7 +20,6 @@ _ARGUMENTS = {
     "NODE": "a node of the inventory",
     "NAME": "a node of the inventory",
     "RULE": "a rule or an area, see gpu-node rules",
-    "SCRIPT | -- LAUNCH LINE": "a launch line behind --, or a script that has one",
     "--output": "a folder for the scripts",
     "--inventory": CLUSTER_FILES,
 }

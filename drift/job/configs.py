@@ -11,13 +11,21 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
 
 from gpu_node.facts.probe.bounds import read_json
 
-_SLOTS = re.compile(r"(\S+)\s+slots=(\d{1,6})")
-_HOST = re.compile(r"([^\s:]+)(?:\s+slots=(\d{1,6})|:(\d{1,6}))?(?:\s.*)?")
-_MOST_HOSTS = 10_000
+_SLOTS = re.compile(r"(\S+)\s+slots=([0-9]+)")
+_HOST = re.compile(r"([^\s:]+)(?:\s+slots=([0-9]+)|:([0-9]+))?(?:\s.*)?")
+# No machine has so many GPUs.
+_MOST_HOSTS, MOST_GPUS = 10_000, 4096
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -30,7 +38,8 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, populate_by_name=True)
 
 
-Count = Annotated[Annotated[int, Field(gt=0)] | None, BeforeValidator(_not_auto)]
+Count = Annotated[Annotated[int, Field(gt=0, le=2**31 - 1)] | None, BeforeValidator(_not_auto)]
+_SLOTS_OF_HOST = TypeAdapter(Annotated[int, Field(ge=0, le=MOST_GPUS)])
 Switch = Annotated[bool | None, BeforeValidator(_not_auto)]
 
 
@@ -170,10 +179,21 @@ def deepspeed_hosts(text: str) -> dict[str, int] | Wrong:
             return Wrong(repr(words[:60]), "HOST slots=NUMBER", line=number)
         if match[1] in hosts:
             return Wrong(f"{match[1]} a second time", "each host once", line=number)
-        hosts[match[1]] = int(match[2])
+        slots = _slots(match[2])
+        if slots is None:
+            return Wrong(f"slots={match[2][:20]}", f"0 to {MOST_GPUS} slots", line=number)
+        hosts[match[1]] = slots
     if not hosts or len(hosts) > _MOST_HOSTS:
         return Wrong(f"{len(hosts) or 'no'} hosts", f"1 to {_MOST_HOSTS} lines: HOST slots=NUMBER")
     return hosts
+
+
+def _slots(text: str) -> int | None:
+    """Return the slots of a host; None where no machine has so many."""
+    try:
+        return _SLOTS_OF_HOST.validate_python(text[:20])
+    except ValidationError:
+        return None
 
 
 def mpi_hosts(entries: Sequence[str]) -> dict[str, int | None] | Wrong:
@@ -185,35 +205,38 @@ def mpi_hosts(entries: Sequence[str]) -> dict[str, int | None] | Wrong:
         if words and match is None:
             return Wrong(repr(words[:60]), "HOST, HOST:NUMBER or HOST slots=NUMBER", line=number)
         if match:
-            slots = match[2] or match[3]
-            hosts[match[1]] = (hosts.get(match[1]) or 0) + int(slots) if slots else None
+            words = match[2] or match[3]
+            slots = _slots(words) if words else None
+            if words and slots is None:
+                return Wrong(f"{words[:20]} slots", f"0 to {MOST_GPUS}", line=number)
+            hosts[match[1]] = None if slots is None else (hosts.get(match[1]) or 0) + slots
     return hosts or Wrong("no host", "a host")
 
 
 def filtered(
     hosts: Mapping[str, int], include: str | None, exclude: str | None
-) -> dict[str, tuple[int, ...]] | Wrong:
+) -> dict[str, Sequence[int]] | Wrong:
     """Return the GPUs of each host that --include or --exclude leave, as DeepSpeed reads them."""
-    pool = {host: tuple(range(min(slots, 4096))) for host, slots in hosts.items()}
     if include and exclude:
         return Wrong("--include and --exclude", "one of them")
-    chosen: dict[str, tuple[int, ...]] = {}
+    chosen: dict[str, Sequence[int]] = {}
     for host, gpus in _chosen(include or exclude or ""):
-        if host not in pool:
-            return Wrong(host, f"a host of the hostfile: {', '.join(pool)[:200]}")
-        wrong = sorted(set(gpus or ()) - {*pool[host]})
+        if host not in hosts:
+            return Wrong(host, f"a host of the hostfile: {', '.join(hosts)[:200]}")
+        wrong = sorted({gpu for gpu in gpus or () if gpu >= hosts[host]})
         if wrong:
-            numbers = ", ".join(map(str, wrong))
+            numbers = ", ".join(map(str, wrong[:8]))
             return Wrong(f"{host}:{numbers}", f"GPUs 0 to {hosts[host] - 1} of its slots")
-        chosen[host] = pool[host] if gpus is None else gpus
+        chosen[host] = range(hosts[host]) if gpus is None else gpus
     if include:
         return chosen or Wrong(repr(include), "HOST or HOST:0,1, between them @")
-    out = {(host, gpu) for host, gpus in chosen.items() for gpu in gpus}
-    left = {
-        host: kept
-        for host, gpus in pool.items()
-        if (kept := tuple(gpu for gpu in gpus if (host, gpu) not in out))
-    }
+    left: dict[str, Sequence[int]] = {}
+    for host, slots in hosts.items():
+        out = {*chosen.get(host, ())}
+        if len(out) < slots:
+            left[host] = (
+                tuple(gpu for gpu in range(slots) if gpu not in out) if out else range(slots)
+            )
     return left or Wrong("no GPU is left", "one host or more that is not excluded")
 
 

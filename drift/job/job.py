@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpu_node.drift.engine.nodes import plain
 from gpu_node.drift.engine.rule import Fault
 from gpu_node.drift.engine.subject import FileLine, Path, Thing
 from gpu_node.drift.job import configs
-from gpu_node.drift.job.configs import Accelerate, DeepSpeed, Wrong, Zero
+from gpu_node.drift.job.configs import MOST_GPUS, Accelerate, DeepSpeed, Wrong, Zero
 from gpu_node.drift.job.launch import (
     ACCELERATE,
     CONTAINER,
@@ -22,9 +22,8 @@ from gpu_node.drift.job.launch import (
     SRUN,
     Launch,
 )
+from gpu_node.drift.job.launchers import PORT
 from gpu_node.drift.job.names import CONDA, CONFIG, MASTER, NODES, TORCHRUN, UNKNOWN
-from gpu_node.drift.job.numbers import PORT, not_numbers
-from gpu_node.drift.job.words import GLOB
 from gpu_node.facts.job.state import JobState
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.request import JobAsked
@@ -40,9 +39,24 @@ _OF_PATHS = re.compile(r"(^|_)(dir|path|file|folder|config)$")
 _SUFFIX = re.compile(r"\.(py|json|jsonl|ya?ml|txt|csv|parquet|arrow|bin|pt|model|safetensors)$")
 # A name of a host, as it may stand in a hostfile.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+# What the program of the job may look for itself: files of these names.
+_GLOB = re.compile(r"[*?]|\[[^\[\]]+\]")
 _MOST_PATHS = 64
-# The one host that DeepSpeed knows without a hostfile; no machine has so many GPUs.
-_LOCALHOST, _MOST_GPUS = "localhost", 4096
+# The one host that DeepSpeed knows without a hostfile.
+_LOCALHOST = "localhost"
+
+
+@dataclass(frozen=True)
+class Here:
+    """What this process gives to the job: this machine is the node that starts it.
+
+    `folder` is empty where another is named, `programs` are the paths in PATH, empty for what is
+    not there.
+    """
+
+    folder: str
+    programs: Mapping[str, str]
+    variables: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -51,13 +65,16 @@ class Given:
 
     `config_name` is the DeepSpeed configuration that a person names, `config` its text, where it is
     of this machine. `folder` begins with / or ~, or is empty for the home; without one it is
-    unknown, and so is what a relative path leads to.
+    unknown, and so is what a relative path leads to. `unjudged` names what this process has that
+    may not be the job's.
     """
 
     launch: Launch
     folder: str | None
     config: str | None = None
     config_name: str = ""
+    here: Here | None = None
+    unjudged: tuple[str, ...] = ()
 
     @property
     def arguments(self) -> tuple[tuple[str, str], ...]:
@@ -66,7 +83,7 @@ class Given:
         A path with * stands for files that the program, or a shell, looks for: it is unknown.
         """
         return tuple(
-            (name, UNKNOWN if GLOB.search(text) and _is_path(name, text) else text)
+            (name, UNKNOWN if _GLOB.search(text) and _is_path(name, text) else text)
             for name, text in _pairs(self.launch.innermost.arguments)
         )
 
@@ -80,11 +97,30 @@ class Given:
         found = [text for name, text in self.arguments if name in names]
         return found[-1] if found and UNKNOWN not in found[-1] else None
 
+    def variables(self, is_launcher: bool) -> Mapping[str, str]:
+        """Return the variables of the ranks on the node that starts the job, or on another."""
+        launch = self.launch
+        own = self.here.variables if self.here and not launch.is_cut else {}
+        sent = {name: text for name, text in own.items() if is_launcher or launch.sends(name)}
+        return {**sent, **launch.variables}
+
+    def is_clear(self, path: str, is_launcher: bool) -> bool:
+        """Whether it is known where a path leads on the node that starts the job, or on another.
+
+        The folder of this process is another node's only if the launcher sends it.
+        """
+        is_named = not (self.here and self.here.folder) or self.launch.sent.folder
+        return is_launcher or is_named or (path[0] in "/~" and path != self.folder)
+
+    def program(self, name: str, is_launcher: bool) -> str:
+        """Return what a program of the line is on a node: its path, where this PATH counts."""
+        is_known = self.here and (is_launcher or self.launch.sent.path)
+        return self.here.programs.get(name, name) if self.here and is_known else name
+
     @property
     def hostfile(self) -> str:
         """The hostfile of the launcher; empty where it reads none."""
-        names = ("hostfile", "H", "machinefile", "deepspeed_hostfile", "f")
-        named = self.launch.option(*(n for n in names if n != "H" or self.is_deepspeed))
+        named = self.launch.role("hostfile")
         default = _HOSTFILE if self.is_deepspeed else ""
         if self.launch.is_inside:
             return ""
@@ -154,12 +190,13 @@ class Given:
         address = self.launch.innermost.address
         files = (self.hostfile, self.accelerate_file, "" if self.config else self.config_file)
         names = [*self._listed(), *([address] if address else [])]
+        found = self.here.programs.values() if self.here else ()
         return JobAsked(
             folder=self.folder or "",
             hostfile=self.hostfile,
             files=tuple(dict.fromkeys(filter(None, files))),
             paths=tuple(self.paths),
-            programs=self.programs,
+            programs=tuple(dict.fromkeys((*self.programs, *filter(None, found)))),
             names=tuple(dict.fromkeys(name for name in names if _NAME.fullmatch(name))),
         )
 
@@ -171,8 +208,8 @@ class Given:
 
     def _listed(self) -> list[str]:
         """Return the hosts in the line: mpirun's -H, srun's --nodelist."""
-        named = self.launch.option("H", "host", "hosts", "nodelist") or ""
-        if self.is_deepspeed or UNKNOWN in named or "[" in named:
+        named = self.launch.option("H", "nodelist") or ""
+        if "[" in named:
             return []
         return [entry.partition(":")[0] for entry in named.split(",") if entry]
 
@@ -190,7 +227,7 @@ class Job:
     launcher: str
     members: Mapping[str, int | None]
     # The GPUs that the line names on a node, by number.
-    gpus: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    gpus: Mapping[str, Sequence[int]] = field(default_factory=dict)
     config: DeepSpeed | None = None
     accelerate: Accelerate | None = None
     faults: Mapping[str, tuple[Fault, ...]] = field(default_factory=dict)
@@ -210,11 +247,12 @@ class Job:
     def master(self) -> tuple[str | None, int | None]:
         """Address and port at which the ranks meet; None: unknown, or the launcher chooses."""
         launch, file = self.given.launch.innermost, self.accelerate or Accelerate()
-        names = ("master_port", "main_process_port")
-        port = launch.count(*names) if launch.option(*names) else file.main_process_port or _PORT
+        port: int | None = file.main_process_port or _PORT
+        if launch.role("port") is not None:
+            port = launch.count("port")
         if launch.endpoint:
             text = launch.endpoint[1]
-            port = _RENDEZVOUS_PORT if text is None else int(text) if PORT.has(text) else None
+            port = _RENDEZVOUS_PORT if text is None else PORT.read(text)
         # Port 0 is any free one, which the other nodes do not know.
         is_free = "standalone" in launch.options or (port == 0 and len(self.members) == 1)
         has_none = launch.kind in (PYTHON, SHELL, CONTAINER)
@@ -284,7 +322,7 @@ class _Making:
     peers: tuple[Peer, ...]
     faults: dict[str, list[Fault]] = field(default_factory=dict)
     accelerate: Accelerate | None = None
-    gpus: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    gpus: dict[str, Sequence[int]] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
 
     def job(self) -> Job:
@@ -315,14 +353,22 @@ class _Making:
         self.faults.setdefault(rule, []).append(fault)
 
     def _numbers(self) -> None:
-        """Keep the options that are no numbers as faults."""
-        launch = self.given.launch
-        for name, found, allowed in not_numbers(launch):
-            self._add(MASTER if name.endswith("port") else NODES, name, found, allowed)
-        named = launch.innermost.option("rdzv_endpoint")
-        port = launch.innermost.endpoint[1] if launch.innermost.endpoint else ""
-        if named is not None and UNKNOWN not in named and port is not None and not PORT.has(port):
-            self._add(MASTER, "--rdzv_endpoint", named or "no value", f"HOST:PORT, {PORT.allowed}")
+        """Keep the options that a launcher does not have, or that are no numbers, as faults.
+
+        An empty number is unknown, as with a variable that is set where the job runs.
+        """
+        for each in self.given.launch.nested:
+            row = each.row
+            for option, meant in each.wrong.items():
+                self._add(NODES, option, f"not an option of {each.kind}", meant)
+            for name, number in row.numbers.items():
+                if (text := each.options.get(name)) and not number.has(text):
+                    rule = MASTER if name == row.roles.get("port") else NODES
+                    self._add(rule, row.spelled(name), text, number.allowed)
+        launch = self.given.launch.innermost
+        named, port = launch.option("rdzv_endpoint"), launch.endpoint and launch.endpoint[1]
+        if named and (not launch.endpoint or (port and not PORT.has(port))):
+            self._add(MASTER, "--rdzv_endpoint", named, f"HOST:PORT, {PORT.allowed}")
 
     def _wrong(self, rule: str, path: str, wrong: Wrong) -> None:
         key = f"{wrong.key}: " if wrong.key else ""
@@ -332,6 +378,8 @@ class _Making:
     def _text(self, path: str, is_needed: bool = True) -> str | None:
         """Return the text of a file of the launching node; a fault says why there is none."""
         found = next((each for each in self.state.files or () if each.path == path), None)
+        if found is None and is_needed:
+            self.unread.append(path)
         if found is None or (found.problem == "missing" and not is_needed):
             return None
         if found.problem.startswith("more than"):  # The job reads it, but this program does not.
@@ -376,9 +424,12 @@ class _Making:
 
     def _of_deepspeed(self) -> dict[str, int | None]:
         launch, path = self.given.launch, self.given.hostfile
-        named = launch.option("hostfile", "H") is not None
+        named = launch.role("hostfile") is not None
         found = next((each for each in self.state.files or () if each.path == path), None)
-        is_missing = found is not None and found.problem == "missing"
+        if named and found is None:  # It was not asked: any node may be in it.
+            self.unread.append(path or "the hostfile")
+            return dict.fromkeys((self.launcher, *(peer.name for peer in self.peers)))
+        is_missing = found is None or found.problem == "missing"
         if is_missing and named:
             why = "DeepSpeed finds no hostfile, and trains on this node alone, without an error"
             self._add(NODES, Path(path), "missing", "the hostfile of the line", cause=why)
@@ -391,9 +442,9 @@ class _Making:
         if isinstance(hosts, Wrong):
             self._wrong(NODES, path, hosts)
             return {self.launcher: None}
-        include, exclude = (launch.option(*names) for names in (("include", "i"), ("exclude", "e")))
-        if UNKNOWN in f"{include}{exclude}":
-            return self._placed({host: None for host in hosts}, path)
+        if "" in (launch.option("num_nodes"), launch.option("num_gpus")):
+            return self._placed(dict.fromkeys(hosts), path)
+        include, exclude = launch.option("include"), launch.option("exclude")
         chosen = configs.filtered(hosts, include, exclude)
         if isinstance(chosen, Wrong):
             about = f"--{'include' if include else 'exclude'}"
@@ -404,36 +455,38 @@ class _Making:
             self._add(NODES, "--num_nodes", str(most), f"at most {len(chosen)}, as {path} has")
         kept = dict([*chosen.items()][:most] if most else chosen)
         if gpus:
-            kept = {host: tuple(range(gpus)) for host in kept}
+            kept = {host: range(gpus) for host in kept}
         return self._placed({host: len(each) for host, each in kept.items()}, path, kept)
 
     def _included(self, launch: Launch) -> int | None:
         """Return the ranks of --include without a hostfile: DeepSpeed knows localhost alone."""
-        include = launch.option("include", "i")
+        include = launch.option("include")
         if not include:
             return None
-        chosen = configs.filtered({_LOCALHOST: _MOST_GPUS}, include, launch.option("exclude", "e"))
+        chosen = configs.filtered({_LOCALHOST: MOST_GPUS}, include, launch.option("exclude"))
         if isinstance(chosen, Wrong):
             allowed = f"{_LOCALHOST}: without a hostfile there is no other host"
             self._add(NODES, "--include", chosen.found, allowed)
             return None
         gpus = chosen[_LOCALHOST]
-        if len(gpus) == _MOST_GPUS:
+        if len(gpus) == MOST_GPUS:
             return None
         self.gpus[self.launcher] = gpus
         return len(gpus)
 
     def _of_mpirun(self) -> dict[str, int | None]:
         launch, path = self.given.launch, self.given.hostfile
-        named, ranks = launch.option("H", "host", "hosts"), launch.count("np", "n", "c")
+        named, ranks = launch.option("H"), launch.count("np")
         text = self._text(path) if path and named is None else None
         entries = named.split(",") if named else text.split("\n") if text else []
-        if not entries or UNKNOWN in "".join(entries):
+        if not entries:
             return {self.launcher: ranks if not entries and not path else None}
         hosts = configs.mpi_hosts(entries)
         if isinstance(hosts, Wrong):
             self._wrong(NODES, path or "-H", hosts)
             return {self.launcher: None}
+        if launch.option("np") == "":
+            return self._placed(dict.fromkeys(hosts), path or "-H")
         # -H alone names a slot a host; without -np each slot has a rank.
         slots = {host: count or 1 for host, count in hosts.items()}
         total = sum(slots.values())
@@ -441,7 +494,7 @@ class _Making:
             is_over = "oversubscribe" not in launch.options
             if is_over:
                 self._add(NODES, "-np", str(ranks), f"at most {total}, the slots of the hosts")
-        per = launch.count("N", "npernode", "ppn")
+        per = launch.count("npernode")
         placed: dict[str, int | None] = {}
         left = ranks if ranks is not None else total
         for host, count in slots.items():
@@ -472,12 +525,11 @@ class _Making:
 
     def _ranked(self, launch: Launch, nodes: int | None) -> None:
         """Keep a rank that is not below the number of nodes as a fault; MIN:MAX nodes have none."""
-        name = "machine_rank" if launch.kind == ACCELERATE else "node_rank"
-        rank = launch.count(name)
-        is_elastic = ":" in launch.options.get("nnodes", "")
+        rank = launch.count("rank")
+        is_elastic = ":" in (launch.role("nodes") or "")
         if nodes and rank is not None and rank >= nodes and not is_elastic:
             allowed = f"0 to {nodes - 1}: nodes are counted from 0, and there are {nodes}"
-            self._add(NODES, f"--{name}", str(rank), allowed)
+            self._add(NODES, f"--{launch.row.roles['rank']}", str(rank), allowed)
 
     def _counts(self, outer: Launch, launch: Launch) -> tuple[int | None, int | None]:
         """Return how many nodes there are, and how many ranks on each; None where unknown."""
@@ -485,9 +537,9 @@ class _Making:
             return self._of_accelerate(launch)
         if launch is outer and launch.kind in (PYTHON, SHELL, CONTAINER):
             return 1, None
-        nodes = launch.option("nnodes")
-        least = (nodes or "").partition(":")[0]  # of MIN:MAX
-        count = int(least[:9]) if least.isdecimal() else None
+        nodes, number = launch.option("nnodes"), launch.row.numbers.get("nnodes")
+        # The least of MIN:MAX.
+        count = number.read((nodes or "").partition(":")[0]) if number else None
         is_one = nodes is None and launch.is_whole
         if outer.kind == SRUN:
             tasks, each = outer.count("ntasks"), outer.count("ntasks_per_node")
@@ -520,7 +572,7 @@ class _Making:
         self,
         hosts: Mapping[str, int | None],
         place: str,
-        gpus: Mapping[str, tuple[int, ...]] | None = None,
+        gpus: Mapping[str, Sequence[int]] | None = None,
     ) -> dict[str, int | None]:
         """Return hosts by the names of the inventory; one that it does not have is a fault."""
         placed: dict[str, int | None] = {}

@@ -84,14 +84,15 @@ def lines(job: Job, report: Report) -> Iterator[str]:
 
 
 def _unknown(job: Job) -> Iterator[str]:
-    """Yield the options, arguments and variables whose values are unknown, and what else is."""
+    """Yield the options, arguments and variables whose values are unknown, and what else is.
+
+    An empty number is one: a variable in its place may be set where the job runs.
+    """
     launch = job.given.launch
     for each in launch.nested:
-        yield from (f"--{name}" for name, text in each.options.items() if UNKNOWN in text)
-        if not each.is_whole:
-            yield f"which other options {each.kind} has"
-        if UNKNOWN in each.script:
-            yield "the program of the job"
+        numbers = each.row.numbers
+        yield from (each.row.spelled(name) for name in numbers if each.options.get(name) == "")
+        yield from each.others
     yield from (
         f"--{name}" if name else "an argument"
         for name, text in job.given.arguments
@@ -99,5 +100,7 @@ def _unknown(job: Job) -> Iterator[str]:
     )
     yield from (name for name, text in launch.variables.items() if UNKNOWN in text)
     if job.given.folder is None:
-        yield "the working directory"
-    yield from (*launch.unknown, *job.unread, *job.unfound)
+        yield "the working directory (--dir)"
+    elif len(job.members) > 1 and not job.given.is_clear(job.given.folder, False):
+        yield "the working directory on the other nodes (--dir)"
+    yield from (*launch.unknown, *job.given.unjudged, *job.unread, *job.unfound)

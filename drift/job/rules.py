@@ -64,7 +64,7 @@ def config(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault
     first = _first(job, nodes)
     mine = {file.path: file for file in state.job.files or () if not file.problem}
     for file in (first.files if first else None) or ():
-        own = mine.get(file.path)
+        own = mine.get(file.path) if job.given.is_clear(file.path, False) else None
         if file.path == job.config_name and own and not file.problem and own.text != file.text:
             yield Fault(
                 Path(file.path),
@@ -84,7 +84,7 @@ def config(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault
     manual="correct the hostfile or the option; gpu-node hostfile INVENTORY prints a hostfile",
 )
 def members(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The job names nodes that the inventory lacks, or a wrong number of nodes, ranks or slots."""
+    """The job names nodes that the inventory lacks, wrong numbers, or no option of its launcher."""
     job = job_in(nodes)
     if nodes.name == job.launcher:
         yield from job.faults.get(NODES, ())
@@ -110,12 +110,14 @@ def slots(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]
     if gpus is None or nodes.name not in job.members:
         return
     named = job.gpus.get(nodes.name, ())
-    words = job.given.launch.variables.get("CUDA_VISIBLE_DEVICES", "")
+    own = job.given.variables(nodes.name == job.launcher)
+    words = own.get("CUDA_VISIBLE_DEVICES", "")
     chosen = [int(each) for each in words.split(",") if each.isdecimal() and len(each) < 5]
     if ranks is not None and ranks > gpus:
         yield Fault("ranks", str(ranks), f"at most {gpus}, its GPUs")
     elif named and max(named) >= gpus:
-        yield Fault("GPUs", ", ".join(map(str, named)), f"0 to {gpus - 1}")
+        shown = ", ".join(map(str, named[:8])) + ", ..." * (len(named) > 8)
+        yield Fault("GPUs", shown, f"0 to {gpus - 1}")
     elif chosen and max(chosen) >= gpus:
         yield Fault(Variable("CUDA_VISIBLE_DEVICES"), words, f"0 to {gpus - 1}")
     elif chosen and ranks is not None and ranks > len(chosen):
@@ -176,14 +178,15 @@ def batch(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]
 def path(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """A path of the job is missing on the node, closed, or local where others share it."""
     job = job_in(nodes)
-    outputs = job.given.paths
+    outputs, is_launcher = job.given.paths, nodes.name == job.launcher
     first = _first(job, nodes)
+    clear = [each for each in state.job.paths or () if job.given.is_clear(each.path, is_launcher)]
     missing = {each.path for each in state.job.paths or () if each.kind == "missing"}
     # job.config reports a file that the launching node has not.
     unread = {each.path for each in state.job.files or () if each.problem == "missing"}
-    reported = unread if nodes.name == job.launcher else set()
+    reported = unread if is_launcher else set()
     theirs = {each.path: each for each in (first.paths if first else None) or ()}
-    for each in state.job.paths or ():
+    for each in clear:
         if each.path in reported or (each.path[0] not in "/~" and job.given.folder in missing):
             continue
         is_output = outputs.get(each.path, True)
@@ -248,7 +251,13 @@ def space(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]
     needed = parameters * _SAVED if parameters else _LEAST_FREE
     for each in state.job.paths or ():
         shares = 1 if each.place and each.place.is_network else max(len(job.members), 1)
-        if outputs.get(each.path) and each.free is not None and each.free < needed // shares:
+        is_clear = job.given.is_clear(each.path, nodes.name == job.launcher)
+        if (
+            is_clear
+            and outputs.get(each.path)
+            and each.free is not None
+            and each.free < needed // shares
+        ):
             least = f"{_gib(needed // shares)} GiB"
             of = f" for a checkpoint of {parameters:.3g} parameters" if parameters else ""
             yield Fault(Path(each.path), f"{_gib(each.free)} GiB free", f"{least}{of}")
@@ -278,23 +287,27 @@ def program(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Faul
     first = _first(job, nodes)
     # DeepSpeed's launcher runs on its own node alone, and gives each node the path of its Python.
     is_sent = job.given.is_deepspeed and first is not None
-    programs = (first.programs if is_sent and first else state.job.programs) or ()
+    is_launcher = nodes.name == job.launcher
     there = {each.path: each for each in (first.pythons if first else None) or ()}
-    for each in programs:
+    theirs = _programs(first)
+    found = theirs if is_sent else _programs(state.job)
+    for name in job.given.programs if found else ():
+        named = job.given.program(name, is_launcher or is_sent)
+        each = found.get(named, Program(name=named or name, path="", python=""))
         if not each.path and each.name.startswith(CONDA):
             continue  # Conda alone knows all folders of its environments.
         if not is_sent and not each.path:
-            yield Fault(each.name, "not in the PATH of a launcher's shell", "its whole path")
+            shell = "the shell that starts it" if not named else "a launcher's shell"
+            yield Fault(each.name, f"not in the PATH of {shell}", "its whole path")
             continue
         own = pythons.get(each.python)
         yield from _installed(each, own, is_sent)
-        other = there.get(_python_of(first, each.name)) if first else None
-        yield from _unlike(job, own, other)
+        at_first = theirs.get(job.given.program(name, True))
+        yield from _unlike(job, own, there.get(at_first.python) if at_first else None)
 
 
-def _python_of(state: JobState | None, name: str) -> str:
-    programs = (state.programs if state else None) or ()
-    return next((each.python for each in programs if each.name == name), "")
+def _programs(state: JobState | None) -> dict[str, Program]:
+    return {each.name: each for each in (state.programs if state else None) or ()}
 
 
 def _installed(each: Program, own: Python | None, is_sent: bool) -> Iterator[Fault]:
@@ -356,9 +369,9 @@ def master(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault
     launch = job.given.launch.innermost
     if nodes.name == job.launcher:
         yield from job.faults.get(MASTER, ())
-    if address and UNKNOWN not in address and "standalone" not in launch.options:
+    if address and "standalone" not in launch.options:
         yield from _address(state, nodes, job, address)
-    elif several and nodes.name == job.launcher and _is_alone(launch):
+    elif several and nodes.name == job.launcher and _is_alone(job, launch):
         found = "none: torchrun takes 127.0.0.1"
         cause = "each node would wait for itself"
         yield Fault("master address", found, "that of the first node", cause, _NAME_IT)
@@ -380,14 +393,14 @@ def master(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault
         yield Fault(about, f"below {first}, which root alone may use", f"{first} to 65535")
 
 
-def _is_alone(launch: Launch) -> bool:
+def _is_alone(job: Job, launch: Launch) -> bool:
     """Whether torchrun gets no address, neither by its options nor by its variables (PET_...)."""
     return (
         launch.kind == TORCHRUN
         and launch.is_whole
-        and "standalone" not in launch.options
+        and not {"standalone", "rdzv_endpoint", "master_addr"} & launch.options.keys()
         and launch.option("rdzv_backend") in (None, "static")
-        and not any(name.startswith("PET_") for name in launch.variables)
+        and not any(name.startswith("PET_") for name in job.given.variables(True))
     )
 
 
@@ -411,7 +424,7 @@ def _address(state: NodeState, nodes: Nodes, job: Job, address: str) -> Iterator
         return
     own = {each.address.partition("/")[0] for each in state.network.addresses or ()}
     is_here = job.given.is_deepspeed or not several
-    is_here = is_here or job.given.launch.innermost.count("node_rank", "machine_rank") == 0
+    is_here = is_here or job.given.launch.innermost.count("rank") == 0
     is_first = nodes.name == first and is_here
     if is_first and own and own.isdisjoint(means):
         found = f"{address} is not an address of {first}"
@@ -488,7 +501,7 @@ def _listens_on_loopback(listening: str) -> bool:
 def variable(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """A variable that the line sets is unknown, is misread, or does not fit the node."""
     job = job_in(nodes)
-    for name, value in job.given.launch.variables.items():
+    for name, value in job.given.variables(nodes.name == job.launcher).items():
         if UNKNOWN in value:
             continue
         if name == IFNAME and len(job.members) > 1:

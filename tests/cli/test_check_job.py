@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +15,12 @@ import jsonschema
 import pytest
 
 from gpu_node.cli.main import main
-from gpu_node.drift.job.job import Given, job_of
+from gpu_node.drift.job.job import Given, Here, job_of
 from gpu_node.drift.job.launch import of_words
 from gpu_node.drift.job.outline import lines
 from gpu_node.drift.report.model import report_of
 from gpu_node.facts.ask.gather import Answer
+from gpu_node.facts.host.state import Name
 from gpu_node.facts.probe.request import JOB
 from tests.drift import states
 from tests.drift.states import merged
@@ -35,7 +38,11 @@ PEERS = [{"name": name, "address": address, "gpus": 2} for name, address in NODE
 V100 = {"name": "Tesla V100-PCIE-32GB", "memory": 32510, "capability": "7.0"}
 DEEPSPEED = ["deepspeed", "--hostfile", "hostfile", "train.py", "--deepspeed", "ds.json"]
 CONFIG = {"bf16": {"enabled": True}, "zero_optimization": {"stage": 3}}
-PATHS = ("train.py", "ds.json")
+FOLDER = "/data/job"
+PATHS = (FOLDER, "train.py", "ds.json")
+# The names of this machine, and what a shell of it has.
+BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+SHELL = {"NCCL_SOCKET_IFNAME": "bond9", "NCCL_IB_DISABL": "1", "TOKEN": "s3cret"}
 HOSTFILE = "a100-01 slots=2\nv100-01 slots=2\n"
 
 
@@ -61,7 +68,10 @@ def job(**texts: str | None) -> dict[str, Any]:
 
 @pytest.fixture
 def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the command on the two nodes: exit code, stdout and stderr."""
+    """Run the command on the two nodes: exit code, stdout and stderr.
+
+    `here`: this machine is the node that starts the job.
+    """
 
     (folder / "site.yml").write_text(CLUSTER)
 
@@ -70,6 +80,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         v100: bool = True,
         change: Any = None,
         checks: Any = None,
+        here: bool = False,
         **texts: str | None,
     ) -> tuple[object, str, str]:
         asked: list[Any] = []
@@ -90,10 +101,15 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
             return Answer(data, state, reached=True)
 
         monkeypatch.setattr("gpu_node.cli.asking.gather", gather)
-        monkeypatch.setattr(sys, "argv", ["gpu-node", "check-job", str(folder / "site.py"), *words])
+        own = {"name": socket.gethostname(), "boot": BOOT, "addresses": (), "offset": "+0000"}
+        name = Name.model_validate({**own, "boot": BOOT if here else "another"})
+        monkeypatch.setattr("gpu_node.cli.job.asked_name", lambda *_: name)
+        started = [] if here else ["--dir", FOLDER]
+        line = ["gpu-node", "check-job", str(folder / "site.py"), *started, *words]
+        monkeypatch.setattr(sys, "argv", line)
         with pytest.raises(SystemExit) as ended:
             main()
-        assert [each.paths for each in asked] == [PATHS]
+        assert [each.paths for each in asked] == [(os.getcwd() if here else FOLDER, *PATHS[1:])]
         output = capsys.readouterr()
         return ended.value.code, output.out, output.err
 
@@ -138,11 +154,84 @@ def test_a_sound_job(run: Run) -> None:
     assert "Nothing was found that will stop it." in out
 
 
-def test_a_value_that_only_the_shell_knows(run: Run) -> None:
+def test_a_number_that_is_not_set_here(run: Run) -> None:
     """It is named, and not judged."""
-    words = ["--", *DEEPSPEED, "--num_train_epochs", "$EPOCHS"]
+    words = ["--", "deepspeed", "--num_gpus", "", *DEEPSPEED[1:]]
     _, out, _ = run(*words, hostfile="a100-01 slots=2\n", ds_json="{}")
-    assert "unknown, not judged: --num_train_epochs" in out
+    assert "unknown, not judged: --num_gpus" in out
+
+
+def test_the_shell_of_the_node_that_starts_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its folder, PATH and variables count; DeepSpeed sends those of NCCL to the other node."""
+    for name, value in SHELL.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "deepspeed").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    line = ["--format", "json", "--", *DEEPSPEED]
+    code, out, _ = run(*line, here=True, hostfile=HOSTFILE, ds_json="{}")
+    of = rules_of(out, "job.variable")
+    assert code == 2 and "s3cret" not in out
+    interface, misspelt = "NCCL_SOCKET_IFNAME", "NCCL_IB_DISABL"
+    assert of == {("a100-01", interface), ("v100-01", interface), ("a100-01", misspelt)}
+
+
+def test_the_shell_of_another_machine(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its variables may not be the job's: they are named, and not judged."""
+    for name, value in SHELL.items():
+        monkeypatch.setenv(name, value)
+    _, out, _ = run("--", *DEEPSPEED, hostfile=HOSTFILE, ds_json="{}")
+    assert "job.variable" not in out and "TOKEN" not in out
+    assert "unknown, not judged: NCCL_IB_DISABL of this shell, NCCL_SOCKET_IFNAME of this" in out
+
+
+def rules_of(out: str, rule: str) -> set[tuple[str, str]]:
+    """Return node and subject of each finding of a rule."""
+    return {
+        (node, each["subject"])
+        for node, host in json.loads(out)["hosts"].items()
+        for each in host["findings"]
+        if each["rule"] == rule
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "sent"),
+    {
+        "torchrun --nnodes 2 train.py": [],
+        "deepspeed train.py": ["NCCL_DEBUG"],
+        "mpirun -x CUDA_VISIBLE_DEVICES -np 2 python train.py": ["CUDA_VISIBLE_DEVICES"],
+        "srun -N2 python train.py": ["CUDA_VISIBLE_DEVICES", "NCCL_DEBUG"],
+        "srun --export=NCCL_DEBUG,A=1 python train.py": ["A", "NCCL_DEBUG"],
+        "srun --export NONE python train.py": [],
+        "sudo deepspeed train.py": [],
+        "env -u A deepspeed train.py": [],
+    }.items(),
+)
+def test_what_a_launcher_sends(line: str, sent: list[str]) -> None:
+    """Of the shell that starts it; the folder as well, but for torchrun."""
+    here = Here("/data", {}, {"NCCL_DEBUG": "INFO", "CUDA_VISIBLE_DEVICES": "0"})
+    given = Given(of_words(shlex.split(line)), "/data", here=here)
+    assert sorted(given.variables(is_launcher=False)) == sent
+    assert given.is_clear("train.py", is_launcher=False) is ("torchrun" not in line)
+    assert given.is_clear("train.py", is_launcher=True)
+
+
+def test_answers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the scripts of `gpu-node probe`: the nodes are judged, and the job's own files are not."""
+    answer = Answer(dict(states.BASE["wanted"]), states.state({}), reached=True)
+    monkeypatch.setattr("gpu_node.facts.ask.offline.answers", lambda *_: {"a100-01": answer})
+    (folder / "answers").mkdir()
+    line = ["--", "deepspeed", "--hostfile", "/h", "--num_gpus", "9", "train.py"]
+    words = ["check-job", str(folder / "site.py"), "--answers", str(folder / "answers"), *line]
+    monkeypatch.setattr(sys, "argv", ["gpu-node", *words])
+    with pytest.raises(SystemExit):
+        main()
+    assert "deepspeed on a100-01; started on a100-01" in (out := capsys.readouterr().out)
+    assert "unknown, not judged: the working directory (--dir), /h" in out
 
 
 def test_the_json_is_a_report(run: Run) -> None:
@@ -174,8 +263,8 @@ def test_a_configuration_that_is_nowhere(run: Run) -> None:
 
 
 UNKNOWN = {
-    "torchrun --nproc_per_node $(nproc) $DIR/train.py": "--nproc_per_node, the program of the job",
-    "torchrun $OPTIONS train.py": "which other options torchrun has",
+    "torchrun --nproc_per_node= --nnodes '' train.py": "--nnodes, --nproc_per_node",
+    "torchrun --zebra train.py": "--zebra",
     "torchrun train.py --data_dir '/data/*.json'": "--data_dir",
     "sudo torchrun train.py": "the PATH and the variables behind sudo",
     "uv run torchrun train.py": "the environment of uv run",
