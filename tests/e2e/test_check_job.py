@@ -6,12 +6,15 @@ Nothing of a job is started: what it would do is known from the notes and the la
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpu_node.lab import nodes
+from tests.commands import BIN, REPOSITORY, SECONDS, environment
 from tests.e2e.conftest import CONVERGED
 from tests.e2e.on_lab import INVENTORY, MANAGED, on, run
 
@@ -135,14 +138,26 @@ def test_a_sound_job() -> None:
     assert found(f"{ONE} train.py --deepspeed ds.json", code=0) == []
 
 
-def test_a_script_of_the_node() -> None:
-    """It is read where the job starts, and what it assigns is known."""
-    text = f"export NCCL_SOCKET_IFNAME=bond0\nN=8\n{TO} train.py\n".replace("node 2", "node $N")
-    on("a100-01", f"cat >{FOLDER}/train.sh <<'END'\n{text}END\n")
-    done = run("gpu-node", "check-job", INVENTORY, "--dir", FOLDER, "train.sh")
-    assert done.code == 2, done.err
-    assert "These 2 things will stop it:" in done.out
-    assert "job.slots" in done.out and "job.variable" in done.out
+def test_a_script(tmp_path: Path) -> None:
+    """It asks itself, before its launcher; this machine's variables are not those of the node."""
+    line = f"${{CHECK:-}} env NCCL_SOCKET_IFNAME=bond0 {TO} train.py".replace("node 2", "node $N")
+    script = tmp_path / "train.sh"
+    script.write_text(f"export NCCL_DEBUG=INFO\nN=8\n{line}\n${{CHECK:+exit}}\ntouch started\n")
+    check = f"{BIN}/gpu-node check-job {REPOSITORY / INVENTORY} --dir {FOLDER} --"
+    done = subprocess.run(
+        ["bash", script],
+        cwd=tmp_path,
+        env={**environment(), "CHECK": check},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 2, done
+    assert "These 2 things will stop it:" in done.stdout
+    assert "job.slots" in done.stdout and "job.variable" in done.stdout
+    assert "unknown, not judged: NCCL_DEBUG of this shell" in done.stdout
+    assert not (tmp_path / "started").exists()
 
 
 def test_the_field_notes_own_line() -> None:
