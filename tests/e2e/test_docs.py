@@ -22,7 +22,11 @@ pytestmark = [pytest.mark.lab, pytest.mark.lab_slow]
 NEW = roster.NODES["v100-02"]
 PAGES = {page: lines for page, lines in known().items() if any(not each.not_run for each in lines)}
 LOG = REPOSITORY / "tests" / "diagnose" / "recorded" / "failed" / "no-cuda.log"
-LAUNCH = "torchrun --nnodes 2 --nproc_per_node 2 --master_addr 10.168.144.4 train.py\n"
+LAUNCH = """#!/bin/bash
+#SBATCH --nodes=2
+${CHECK:-} torchrun --nnodes 2 --nproc_per_node 2 --master_addr 10.168.144.4 train.py
+${CHECK:+exit}
+"""
 SECONDS = 900
 
 
