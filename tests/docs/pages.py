@@ -18,7 +18,7 @@ LINES = Path(__file__).parent / "commands.yml"
 PAGES = [REPOSITORY / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))]
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"^    (\S.*)$", re.MULTILINE)
-_VARIABLES = re.compile(r"^(?:\w+=(?:"[^"]*"|\$\([^)]*\)|\S*)\s+)+")
+_VARIABLES = re.compile(r"""^(?:\w+=(?:"[^"]*"|\$\([^)]*\)|\S*)\s+)+""")
 # What pages call a server, and the lab's.
 SUBSTITUTIONS = {f"10.0.0.{number}": f"10.168.144.{number}" for number in (4, 5, 6)}
 
