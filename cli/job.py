@@ -168,7 +168,8 @@ def given_job(
     names = {name: text for name, text in os.environ.items() if _is_judged(name)}
     process, base = None, folder
     if is_started_here:
-        own = [each.python or each.program for each in launch.nested[:1] if not launch.prefix]
+        first = launch.nested if launch.sent.path else launch.nested[:1]
+        own = [each.python or each.program for each in first if not launch.prefix]
         programs = {name: shutil.which(name) or "" for name in own if name and "/" not in name}
         process = Here("" if folder else os.getcwd(), programs, names)
         base, names = folder or process.folder, {}
@@ -214,9 +215,17 @@ def job_data(inventory: str, limit: Iterable[str], given: Given) -> dict[str, ob
 
 
 def _prefix(given: Given) -> str:
-    """Return the Python environment that the line names by a path; empty where it names none."""
+    """Return the Python environment that the line names by a path; empty where it names none.
+
+    DeepSpeed starts the ranks of all nodes with the Python of its own, which PATH leads to.
+    """
     for each in reversed(given.programs):
-        folder, name = posixpath.split(given.program(each, True))
+        path = given.program(each, True) if given.is_deepspeed else each
+        if path != each and not os.access(
+            posixpath.join(posixpath.dirname(path), "python"), os.X_OK
+        ):
+            continue
+        folder, name = posixpath.split(path)
         if folder.startswith("/") and folder.endswith("/bin") and name not in ("mpirun", SRUN):
             prefix = folder.removesuffix("/bin")
             return "" if prefix in ("", "/usr", "/usr/local") else prefix

@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from gpu_node.cli.job import is_here
 from gpu_node.cli.main import main
 from gpu_node.drift.job.job import Given, Here, job_of
 from gpu_node.drift.job.launch import of_words
@@ -216,6 +217,14 @@ def test_what_a_launcher_sends(line: str, sent: list[str]) -> None:
     assert sorted(given.variables(is_launcher=False)) == sent
     assert given.is_clear("train.py", is_launcher=False) is ("torchrun" not in line)
     assert given.is_clear("train.py", is_launcher=True)
+
+
+@pytest.mark.parametrize("other", [{}, {"boot": "other"}, {"boot": ""}, {"name": "other"}])
+def test_this_machine(other: dict[str, str]) -> None:
+    """It has the kernel's boot and the name: a container has the one alone."""
+    own = {"name": socket.gethostname(), "boot": BOOT, "addresses": None, "offset": "+0000"}
+    assert is_here(Name.model_validate({**own, **other})) is not bool(other)
+    assert not is_here(None)
 
 
 def test_answers(
