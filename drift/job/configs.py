@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
@@ -21,11 +22,14 @@ from pydantic import (
 )
 
 from gpu_node.facts.probe.bounds import read_json
+from gpu_node.inventories.yaml.guard import Refused, plain
 
 _SLOTS = re.compile(r"(\S+)\s+slots=([0-9]+)")
 _HOST = re.compile(r"([^\s:]+)(?:\s+slots=([0-9]+)|:([0-9]+))?(?:\s.*)?")
 # No machine has so many GPUs.
 _MOST_HOSTS, MOST_GPUS = 10_000, 4096
+# How many characters of a wrong value are shown.
+_SHOWN = 40
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -128,9 +132,10 @@ def deepspeed(text: str) -> DeepSpeed | Wrong:
 def accelerate(text: str) -> Accelerate | Wrong:
     """Return accelerate's configuration in a text."""
     try:
-        if re.search(r"^[^#]*[&*]\w", text, re.MULTILINE):
-            return Wrong("an anchor or an alias", "plain YAML, as accelerate config writes it")
-        value = yaml.safe_load(text)
+        value = plain(text)
+    except Refused as error:
+        allowed = f"{error.allowed}, as accelerate config writes it"
+        return Wrong(error.found, allowed, line=error.line)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 0
         return Wrong(f"not YAML: {error.problem}", "a mapping", line=line)
@@ -152,10 +157,16 @@ def _model(model: type[T], value: Any, text: str, quoted: str) -> T | Wrong:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         keys = [str(each) for each in first["loc"] if isinstance(each, str)]
-        shown = json.dumps(first["input"], default=str)[:40]
+        shown = _shown(first["input"])
         allowed = first["msg"].removeprefix("Input should be ")
         allowed = _KEYS if first["type"] == "model_type" else allowed
         return Wrong(shown, allowed, ".".join(keys), _line(text, keys, quoted))
+
+
+def _shown(value: object) -> str:
+    """Return the beginning of a value as JSON; the rest of it is not written."""
+    parts = json.JSONEncoder(default=str).iterencode(value)
+    return "".join(islice(parts, _SHOWN))[:_SHOWN]
 
 
 def _line(text: str, keys: Sequence[str], quoted: str) -> int:

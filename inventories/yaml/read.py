@@ -15,9 +15,10 @@ from typing_extensions import override
 
 from gpu_node.inventories.errors import InventoryError, KeyPath, Problem, dotted, quoted, reason
 from gpu_node.inventories.regular_file import MOST_BYTES, NOT_UTF8, content
+from gpu_node.inventories.yaml.guard import TAG as _TAG
+from gpu_node.inventories.yaml.guard import LimitedLoader, Refused
 from gpu_node.inventories.yaml.mend import unparsed
 
-_TAG = "tag:yaml.org,2002:"
 _PLAIN_INT = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 # A key with its value behind it, as YAML reads what lacks the blank between them.
 _JOINED = re.compile(r"([A-Za-z0-9_.-]+):([^:].*)", re.DOTALL)
@@ -25,10 +26,6 @@ _JOINED = re.compile(r"([A-Za-z0-9_.-]+):([^:].*)", re.DOTALL)
 _HARMLESS = re.compile(r"""\"[^"]*\"|'[^']*'|(?:^|\s)#.*""")
 _EMPTY = "a mapping with the keys cluster, defaults, groups, hosts"
 _BEGIN = "write cluster: NAME, and hosts: {a100-01: {address: 10.0.0.4}}"
-# A cluster file has at most six levels; the parser's time grows with the square of the levels.
-_MOST_LEVELS = 50
-# What one mapping or list may hold, and the whole file: the parser needs 20 us for each value.
-MOST_ENTRIES, _MOST_VALUES = 2_000, 45_000
 
 
 @dataclass
@@ -70,44 +67,18 @@ class Document:
             raise InventoryError(lines, (problem for _, problem in entries))
 
 
-class _TooLarge(Exception):
-    """What has more levels or values than any cluster file; `line` is where."""
-
-    def __init__(self, line: int, found: str, why: str, allowed: str) -> None:
-        super().__init__()
-        self.line = line
-        self.problem = Problem((), found, why, allowed, "write the cluster in fewer of them")
-
-
-class _Loader(yaml.SafeLoader):
-    """The parser, with limits on levels and values; an alias is a problem: it can loop or swell."""
+class _Loader(LimitedLoader):
+    """The parser; an alias is a problem: it can loop or swell."""
 
     def __init__(self, text: str, document: Document) -> None:
         super().__init__(text)
-        self._document, self._level, self._count = document, 0, 0
+        self._document = document
 
     @override
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             return self._without(self.get_event())  # type: ignore[no-untyped-call]
-        self._check_size(parent)
-        self._level += 1
-        node = super().compose_node(parent, index)
-        self._level -= 1
-        return node
-
-    def _check_size(self, parent: yaml.Node | None) -> None:
-        """Raise _TooLarge before the parser takes seconds."""
-        self._count += 1
-        if self._level > _MOST_LEVELS:
-            why = f"more than {_MOST_LEVELS} levels"
-            raise _TooLarge(self.line + 1, "nesting too deep", why, _EMPTY)
-        if parent is not None and len(parent.value) >= MOST_ENTRIES:
-            allowed = f"at most {MOST_ENTRIES:,} hosts, or other entries, in one place"
-            raise _TooLarge(self.line + 1, f"more than {MOST_ENTRIES:,} entries", "", allowed)
-        if self._count > _MOST_VALUES:
-            found, allowed = f"more than {_MOST_VALUES:,} values", f"at most {_MOST_VALUES:,}"
-            raise _TooLarge(self.line + 1, found, "", allowed)
+        return super().compose_node(parent, index)
 
     def _without(self, alias: yaml.AliasEvent) -> yaml.Node:
         """Note the problem, and return an empty value in place of an alias."""
@@ -140,8 +111,10 @@ def read(
             document.value = _value(document, node, (), _line(node.start_mark))
     except yaml.YAMLError as error:
         document.problems = [unparsed(error, text, count)]
-    except _TooLarge as error:
-        document.problems = [(error.line, error.problem)]
+    except Refused as error:
+        then = "write the cluster in fewer of them"
+        problem = Problem((), error.found, error.why, error.allowed, then)
+        document.problems = [(error.line, problem)]
     if not isinstance(document.value, dict):
         document.finish()
     return document
