@@ -26,7 +26,7 @@ _PLAIN = b"".join(
         *(pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1),
         *(pickle.BINUNICODE, pickle.SHORT_BINUNICODE, pickle.BINUNICODE8),
         *(pickle.BINBYTES, pickle.SHORT_BINBYTES),
-        *(pickle.EMPTY_DICT, pickle.SETITEM, pickle.SETITEMS),
+        pickle.EMPTY_DICT,
         *(pickle.EMPTY_LIST, pickle.APPEND, pickle.APPENDS),
         *(pickle.GLOBAL, pickle.STACK_GLOBAL),  # both call find_class
     )
@@ -35,6 +35,7 @@ _TUPLES = {
     **{pickle.EMPTY_TUPLE[0]: 0, pickle.TUPLE1[0]: 1, pickle.TUPLE2[0]: 2, pickle.TUPLE3[0]: 3},
     pickle.TUPLE[0]: -1,
 }
+_ENTRIES = {pickle.SETITEM[0]: 2, pickle.SETITEMS[0]: -1}
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,9 @@ class Flight:
 class _Plain(pickle._Unpickler):
     """Builds dicts, lists, texts and numbers alone; of a tuple it makes a list.
 
-    A list is no key: the hash of nested tuples may take for ever, or more stack than there is. The
-    unpickler in C reserves as much memory for its memo as a pickle says.
+    An entry whose key is no text is left out: the hash of nested tuples may take for ever, or more
+    stack than there is, and numbers can be chosen so that all have one hash. The unpickler in C
+    reserves as much memory for its memo as a pickle says.
     """
 
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = {}
@@ -78,6 +80,14 @@ class _Plain(pickle._Unpickler):
         del self.stack[len(self.stack) - max(count, 0) :]
         self.append(items)
 
+    def as_entries(self, count: int) -> None:
+        """Put pairs of the stack's end into the dict before them; of -1 those since the mark."""
+        items = self.pop_mark() if count < 0 else [self.stack.pop() for _ in range(count)][::-1]
+        target, pairs = self.stack[-1], zip(items[::2], items[1::2], strict=True)
+        if not isinstance(target, dict):
+            raise pickle.UnpicklingError("entries of what is no dict")
+        target.update((key, value) for key, value in pairs if isinstance(key, str))
+
     def refuse(self) -> NoReturn:
         raise pickle.UnpicklingError("more than dicts, lists, tuples, texts and numbers")
 
@@ -85,8 +95,9 @@ class _Plain(pickle._Unpickler):
 _Plain.dispatch.update(dict.fromkeys(range(256), _Plain.refuse))
 for _code in _PLAIN:
     _Plain.dispatch[_code] = partial(_Plain.step, build=pickle._Unpickler.dispatch[_code])
-for _code, _count in _TUPLES.items():
-    _Plain.dispatch[_code] = partial(_Plain.step, build=partial(_Plain.as_list, count=_count))
+for _build, _codes in ((_Plain.as_list, _TUPLES), (_Plain.as_entries, _ENTRIES)):
+    for _code, _count in _codes.items():
+        _Plain.dispatch[_code] = partial(_Plain.step, build=partial(_build, count=_count))
 
 
 def read_flight(log: Log) -> Flight:

@@ -22,6 +22,7 @@ from gpu_node.diagnose.sources import Log, logs
 from tests.commands import BIN, environment
 from tests.examples import examples
 from tests.hostile_nodes import measured
+from tests.test_linear import grows
 
 WHOLE = {
     "entries": [
@@ -55,6 +56,20 @@ def test_a_dump_says_what_a_rank_waited_for(tmp_path: Path) -> None:
     flight = read_flight(of_file(tmp_path, pickle.dumps(WHOLE)))
     assert (flight.rank, flight.waiting, flight.sequence) == (3, "nccl:broadcast (started)", 5)
     assert flight.error == ""
+
+
+def test_keys_of_one_hash(tmp_path: Path) -> None:
+    """A key that is a number is left out: of those with one hash, each is compared with all."""
+    numbers = [number * ((1 << 61) - 1) for number in range(20_000)]
+    few = pickle.dumps({**dict.fromkeys(numbers[:10], 0), **WHOLE})
+    assert read_flight(of_file(tmp_path, few)).waiting == "nccl:broadcast (started)"
+    pairs = [b"\x8a\x0a%sK\x00" % each.to_bytes(10, "little", signed=True) for each in numbers]
+
+    def read(size: str) -> None:
+        data = b"\x80\x02}(" + b"".join(pairs[: len(size)]) + b"u."
+        assert not read_flight(Log("dump", None, data=data)).waiting
+
+    assert not grows(read, lambda size: "x" * size, len(numbers) // 4)
 
 
 @pytest.mark.parametrize("protocol", range(2, 6))
