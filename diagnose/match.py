@@ -170,16 +170,10 @@ def _add(
 
 def matches(pattern: Pattern, line: Line) -> bool:
     """Whether a line that has the text of a pattern is one of its lines."""
-    if pattern.line and not re.search(pattern.line, line.text):
-        return False
-    if not (pattern.near or pattern.without):
-        return True
-    before, after = line.before(), line.after()
-    # A pattern may be about the begin of a line, or about its prefix.
-    texts = (split(each)[0] for each in (*before, *after))
-    near = "\n".join([*before, line.text, *after, *texts])
-    return all(re.search(each, near, re.MULTILINE) for each in pattern.near) and not any(
-        re.search(each, near, re.MULTILINE) for each in pattern.without
+    return (
+        (not pattern.line or bool(re.search(pattern.line, line.text)))
+        and all(re.search(each, line.near, re.MULTILINE) for each in pattern.near)
+        and not any(re.search(each, line.near, re.MULTILINE) for each in pattern.without)
     )
 
 

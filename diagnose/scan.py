@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import hyperscan
 
@@ -17,6 +18,8 @@ NEAR = 25
 _MOST_A_BLOCK = 40
 # How many bytes are kept of a line, and how many beside a block are near its lines.
 KEPT, _BESIDE = 4096, 128 * 1024
+# How many characters are looked at together: each line that is near twice, and the line itself.
+NEAR_SIZE = (4 * NEAR + 1) * (KEPT + 1)
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 
 
@@ -35,6 +38,14 @@ class Line:
     order: tuple[int, int]
     data: bytes
     start: int
+
+    @cached_property
+    def near(self) -> str:
+        """The line and those that are near, also without their prefixes: at most NEAR_SIZE."""
+        before, after = self.before(), self.after()
+        # A pattern may be about the begin of a line, or about its prefix.
+        texts = (split(each)[0] for each in (*before, *after))
+        return "\n".join([*before, self.text, *after, *texts])
 
     def before(self) -> list[str]:
         """Return the lines before it that are near."""

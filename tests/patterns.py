@@ -207,7 +207,8 @@ def _pumps(tokens: Sequence[Any], before: str) -> Iterator[tuple[str, str]]:
 
 def _bodies(tokens: Sequence[Any]) -> list[str]:
     if len(tokens) == 1 and tokens[0][0] in (sre.IN, sre.ANY, sre.NOT_LITERAL, sre.LITERAL):
-        return _members(tokens[0])[:5]
+        fits = _members(tokens[0])
+        return list(dict.fromkeys([*fits[:5], *({*fits} & {"\n"})]))
     found = [_sample(tokens), _sample(tokens, least=1)]
     if len(tokens) == 1 and tokens[0][0] is sre.SUBPATTERN:
         found += _bodies(list(tokens[0][1][-1]))

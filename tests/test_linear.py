@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,8 @@ from types import FrameType
 
 import pytest
 
-from gpu_node.diagnose.scan import KEPT
+from gpu_node.diagnose.cause import Cause, causes
+from gpu_node.diagnose.scan import KEPT, NEAR, NEAR_SIZE
 from gpu_node.drift.env.bashrc import Blocks, with_blocks
 from gpu_node.drift.env.user_settings import our_conf_lines
 from gpu_node.drift.network.ifname import CONF
@@ -51,6 +53,8 @@ OF_A_RUN = {
 MOST_GROWTH = 9
 # Less is no measure: other tests run at the same time.
 LEAST_SECONDS = 0.05
+# Of one line of a log, of which there may be thousands.
+LEAST_SECONDS_LINE = 0.005
 MOST_SECONDS = 3
 
 
@@ -137,11 +141,32 @@ def test_an_expression_reads_5_mb(use: Use) -> None:
             use.apply(each(size))
 
 
+@pytest.mark.parametrize("cause", causes().values(), ids=causes())
+def test_a_pattern_of_a_cause_takes_linear_time(cause: Cause) -> None:
+    """On a line, and on the text of all lines that are near."""
+    lines = {pattern.line for pattern in cause.patterns if pattern.line}
+    near = {each for pattern in cause.patterns for each in (*pattern.near, *pattern.without)}
+    applied = [(each, 0, KEPT, LEAST_SECONDS_LINE) for each in sorted(lines)]
+    applied += [(each, re.MULTILINE, NEAR_SIZE, LEAST_SECONDS) for each in sorted(near)]
+    bad = [
+        (expression, each(40))
+        for expression, flags, size, least in applied
+        for each in texts(expression, flags)
+        if grows(re.compile(expression, flags).search, each, size // 4, least)
+    ]
+    assert bad == []
+
+
 @pytest.mark.slow
 def test_what_is_quadratic_is_found() -> None:
-    """The measure itself: a pattern as our blocks once had, and one that is searched for."""
+    """The measure itself: a pattern as our blocks once had, and two that are searched for."""
     begin = r"(?m)^# >>> gpu-node$\n(?P<body>(?:(?!# <<<).*\n)*)# <<<$"
-    for pattern, method, size in ((begin, "sub", 10_000), (r"[a-z]+b", "search", 3000)):
+    known = (
+        (begin, "sub", 10_000),
+        (r"[a-z]+b", "search", 3000),
+        (r"(?m)^[^#]*[&*]\w", "search", 3000),
+    )
+    for pattern, method, size in known:
         use = Use("here", pattern, 0, method)
         assert any(grows(use.apply, each, size) for each in texts(pattern)), pattern
 
