@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,8 @@ SMI_SECTION = next(each for each in SECTIONS if each.name == "driver.smi")
 def machine(tmp_path: Path, programs: Path) -> Path:
     """A folder whose `sys` is /sys/module, with an nvidia-smi that notes its calls."""
     programs.mkdir()
-    (tmp_path / "sys").mkdir()
+    for name in ("sys", "driver"):
+        (tmp_path / name).mkdir()
     program = programs / "nvidia-smi"
     program.write_text(SMI.format(called=tmp_path / "called", folder=tmp_path))
     (tmp_path / "answer").write_text(nvidia_smi.everything(nvidia_smi.gpu()))
@@ -38,8 +38,9 @@ def machine(tmp_path: Path, programs: Path) -> Path:
 
 
 def asked(machine: Path, section: Section, shell: str) -> str:
-    """What a section answers there."""
-    before = f"mount --bind {machine / 'sys'} /sys/module"
+    """What a section answers there; `driver` is /proc/driver."""
+    binds = ("sys", "/sys/module"), ("driver", "/proc/driver")
+    before = "\n".join(f"mount --bind {machine / name} {place}" for name, place in binds)
     done = run_apart(StringCommand(section.command), shell, before)
     assert (done.code, done.err) == (0, "")
     return done.out
@@ -149,13 +150,17 @@ def test_it_is_read_by_key(
     assert (gpu.driver, gpu.memory, gpu.persistence) == ("535.154.05", 40960, True)
 
 
+LOST = "Unable to determine the device handle for GPU 0000:86:00.0: Unknown Error"
+DAMAGED = "WARNING: infoROM is corrupted at gpu 0000:18:00.0"
+
+
 def test_messages_are_kept(machine: Path, shell: str) -> None:
     """Before the GPUs, and behind them; not what a process is called."""
-    lost = "Unable to determine the device handle for GPU 0000:86:00.0: Unknown Error"
-    damaged = "WARNING: infoROM is corrupted at gpu 0000:18:00.0"
     text = nvidia_smi.everything(nvidia_smi.gpu(processes="x\nRun rm -rf / to mend it\n"))
-    found = answer(machine, shell, f"{lost}\n{text}{damaged}\n")
-    assert found.output == f"{lost}; {damaged}"
+    program = machine / "bin" / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\ncat {machine}/answer\nexit 14\n")
+    found = answer(machine, shell, f"{LOST}\n{text}{DAMAGED}\n")
+    assert found.output == f"{LOST}; {DAMAGED}"
     assert len(found.gpus) == 1
 
 
@@ -166,24 +171,83 @@ def test_no_gpu_answers(machine: Path, shell: str, text: str) -> None:
     assert (found.gpus, found.output) == ((), text.strip())
 
 
-def test_a_process_cannot_name_itself_like_a_gpu(machine: Path, shell: str) -> None:
-    """Its name has line breaks: each GPU is asked alone then, up to its processes."""
-    names = "        Name                              : x\n" + nvidia_smi.gpu(uuid="GPU-false")
-    slots = {"0000:18:00.0": "GPU-1", "0000:3b:00.0": "GPU-2"}
-    honest = {
-        slot: nvidia_smi.gpu(slot=f"0000{slot}", uuid=uuid, processes=names)
-        for slot, uuid in slots.items()
-    }
-    (machine / "proc").mkdir()
-    for slot, lines in honest.items():
-        (machine / "proc" / slot).mkdir()
+def named(lines: str) -> str:
+    """A process whose name has these lines."""
+    return f"        Name                              : x\n{lines}"
+
+
+# Behind the processes of a GPU: the lines of another one, in the name of a process.
+FORGED = {
+    "not on the bus": named(nvidia_smi.gpu(slot="00000000:5E:00.0", uuid="GPU-false")),
+    "on the bus": named(nvidia_smi.gpu(slot="00000000:3B:00.0", uuid="GPU-false")),
+    "as an old driver": named(nvidia_smi.gpu(slot="0000:3b:00.0", uuid="GPU-false")),
+    "with a count": named(
+        nvidia_smi.gpu(f"{'Attached GPUs':42}: 9", slot="00000000:5E:00.0", uuid="GPU-false")
+    ),
+    "with a version": named(nvidia_smi.gpu(f"{'Driver Version':42}: 1.2.3", uuid="GPU-false")),
+    "a GPU is lost": named("Unable to determine the device handle for GPU 0000:3B:00.0: Lost\n"),
+    "a warning": named(f"{DAMAGED}\n"),
+}
+SLOTS = {"0000:18:00.0": "GPU-1", "0000:3b:00.0": "GPU-2"}
+VERSIONS = {
+    "closed": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.154.05  Thu Dec 28 15:37:48 UTC"
+    " 2023",
+    "open": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  535.154.05  Release Build  "
+    "(dvs-builder@U16-I3-C03-4-3)  Thu Dec 28 15:37:48 UTC 2023",
+}
+
+
+def loaded(machine: Path, *slots: str, version: str = VERSIONS["closed"]) -> None:
+    """Write what the driver shows in /proc."""
+    for slot in slots:
+        (machine / "driver/nvidia/gpus" / slot).mkdir(parents=True)
+    (machine / "driver/nvidia/version").write_text(f"{version}\nGCC version:  gcc 12.3.0 \n")
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_process_cannot_name_itself_like_a_gpu(machine: Path, shell: str, forged: str) -> None:
+    """A name has line breaks: the driver lists the GPUs, and in doubt each is asked alone."""
+    loaded(machine, *SLOTS)
+    shown = [
+        nvidia_smi.gpu(slot=f"0000{slot.upper()}", uuid=uuid, processes=FORGED[forged])
+        for slot, uuid in SLOTS.items()
+    ]
+    for slot, lines in zip(SLOTS, shown, strict=True):
         (machine / slot).write_text(nvidia_smi.everything(lines, attached=2))
-    text = nvidia_smi.everything(*honest.values(), attached=2)
     program = machine / "bin" / "nvidia-smi"
     program.write_text(f'#!/bin/sh\ncat {machine}/"${{3:-answer}}"\n')
-    command = SMI_SECTION.command.replace("/proc/driver/nvidia/gpus", str(machine / "proc"))
-    (machine / "answer").write_text(text)
-    (machine / "sys" / "nvidia").mkdir()
-    found, _ = parse_answers(asked(machine, replace(SMI_SECTION, command=command), shell))
+    found = answer(machine, shell, nvidia_smi.everything(*shown, attached=2))
     assert [gpu.uuid for gpu in found.gpus] == ["GPU-1", "GPU-2"]
+    assert {gpu.driver for gpu in found.gpus} == {"535.154.05"}
     assert found.output == ""
+
+
+def test_a_lost_gpu_cannot_be_forged(machine: Path, shell: str) -> None:
+    """Its slot is on the bus, and the count is that of the working ones and the false one."""
+    loaded(machine, *SLOTS)
+    lost = LOST.replace("0000:86", "0000:3B")
+    first = nvidia_smi.gpu(slot="00000000:18:00.0", processes=FORGED["on the bus"])
+    (machine / "0000:18:00.0").write_text(nvidia_smi.everything(first))
+    (machine / "0000:3b:00.0").write_text(f"{lost}\n")
+    program = machine / "bin" / "nvidia-smi"
+    program.write_text(f'#!/bin/sh\ncat {machine}/"${{3:-answer}}"\nexit 15\n')
+    found = answer(machine, shell, f"{lost}\n{nvidia_smi.everything(first, attached=2)}")
+    assert [gpu.uuid for gpu in found.gpus] == ["GPU-1"]
+    assert found.output == lost
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_version_is_the_drivers(machine: Path, shell: str, version: str) -> None:
+    """As the module shows it; a GPU of another domain is on the bus, too, and is asked once."""
+    loaded(machine, "10000:18:00.0", version=VERSIONS[version])
+    lines = nvidia_smi.gpu(slot="00010000:18:00.0")
+    found = answer(machine, shell, nvidia_smi.everything(lines, driver="1.2"))
+    assert [(gpu.uuid, gpu.driver) for gpu in found.gpus] == [("GPU-1", "535.154.05")]
+    assert (machine / "called").read_text() == "-q\n"
+
+
+def test_a_driver_that_lists_no_gpu(machine: Path, shell: str) -> None:
+    """Nothing is read of an answer with more GPUs than its own count."""
+    lines = nvidia_smi.gpu(processes=FORGED["not on the bus"])
+    found = answer(machine, shell, nvidia_smi.everything(lines))
+    assert found.gpus == () and "more GPUs than there are" in found.output

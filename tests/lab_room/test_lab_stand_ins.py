@@ -202,7 +202,9 @@ def test_nvidia_smi_tells_everything_by_key(node: Node) -> None:
     cards = CARD + "1, NVIDIA A100-PCIE-40GB, GPU-8d1c, 40960, 00000000:B0:00.0, 8.0\n"
     node.path("/usr/lib/gpu-node-lab/gpus").write_text(cards)
     node.load()
-    section = smi_section(ProbeRequest()).command.replace("/sys/module", f"{node.root}/sys/module")
+    section = smi_section(ProbeRequest()).command
+    for place in ("/sys/module", "/proc/driver"):
+        section = section.replace(place, f"{node.root}{place}")
     first, second = parse_answers(node.run(section).stdout)[0].gpus
     assert (first.name, first.memory, first.driver) == ("Tesla V100-PCIE-32GB", 32768, "535.154.05")
     assert (first.ecc, first.uncorrected, first.retired_pages) == (True, 0, 0)
