@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, cast
 
+from gpu_node.inventories import regular_file
 from gpu_node.inventories.errors import reason, shown, worded
 
 STDIN = "-"
@@ -54,7 +56,8 @@ class _Readable(Protocol):
 class Log:
     """A log by its name, as a user knows it, and the rank that the name states.
 
-    Without a path it is stdin, or `data`.
+    Without a path it is stdin, or `data`. `file` is the device and inode of what was found there:
+    the owner of a folder may put another file in its place before it is read.
     """
 
     name: str
@@ -62,6 +65,7 @@ class Log:
     rank: int | None = None
     pickled: bool = False
     data: bytes | None = None
+    file: tuple[int, int] | None = None
 
 
 def logs(given: tuple[str, ...]) -> tuple[list[Log], list[str]]:
@@ -81,9 +85,13 @@ def logs(given: tuple[str, ...]) -> tuple[list[Log], list[str]]:
             if len(found) == before:
                 raise LogError(word, "; ".join(left) or "a folder without a log", "name the files")
         elif path.is_file():
-            found.append(_log(path))
-            if why := _why_no_text(path):
+            try:
+                log, why = _log(path)
+            except OSError as error:
+                raise LogError(path, reason(error), "check its mode and owner") from None
+            if why:
                 raise LogError(path, why, "unpack or convert it")
+            found.append(log)
         else:
             is_there = path.exists()
             raise LogError(word, "neither a file nor a folder" if is_there else "no such file")
@@ -91,52 +99,74 @@ def logs(given: tuple[str, ...]) -> tuple[list[Log], list[str]]:
 
 
 def _add_folder(folder: Path, found: list[Log], left: list[str]) -> None:
-    def refused(error: OSError) -> None:
-        left.append(f"{error.filename}: {reason(error)}")
-
-    for root, folders, names in os.walk(folder, onerror=refused):
-        folders.sort()
-        if folders and len(Path(root).relative_to(folder).parts) >= _MOST_DEPTH:
-            left.append(f"{root}: more than {_MOST_DEPTH} folders deep")
-            folders.clear()
-        for path in (Path(root, name) for name in sorted(names)):
-            if len(found) >= MOST_FILES:
-                left.append(f"{folder}: only the first {MOST_FILES} files were read")
-                return
-            try:
-                if path.is_symlink() and folder.resolve() in path.resolve().parents:
-                    continue  # `latest.log`: the file itself is read
-                if path.is_symlink():
-                    left.append(f"{path}: a link; name the file that it leads to")
-                elif path.is_file() and path.stat().st_size:
-                    log = _log(path)
-                    if log.pickled and not _OF_RECORDER.search(path.name):
-                        continue
-                    if log.pickled or not (why := _why_no_text(path)):
-                        found.append(log)
-                    elif path.suffix in _OF_LOGS:
-                        left.append(f"{path}: {why}")
-            except OSError as error:
-                left.append(f"{path}: {reason(error)}")
-            except LogError as error:
-                left.append(str(error))
+    for path, at in _files(folder, left):
+        if len(found) >= MOST_FILES:
+            left.append(f"{folder}: only the first {MOST_FILES} files were read")
+            return
+        try:
+            if path.is_symlink() and folder.resolve() in path.resolve().parents:
+                continue  # `latest.log`: the file itself is read
+            if path.is_symlink():
+                left.append(f"{path}: a link; name the file that it leads to")
+            elif path.is_file() and path.stat().st_size:
+                log, why = _log(path, at)
+                if log.pickled and not _OF_RECORDER.search(path.name):
+                    continue
+                if log.pickled or not why:
+                    found.append(log)
+                elif path.suffix in _OF_LOGS:
+                    left.append(f"{path}: {why}")
+        except OSError as error:
+            left.append(f"{path}: {reason(error)}")
 
 
-def _log(path: Path) -> Log:
+def _files(
+    folder: Path, left: list[str], parent: int | None = None, depth: int = 0
+) -> Iterator[tuple[Path, int]]:
+    """Yield the path of each file below a folder, with the descriptor of the folder that it is in.
+
+    By its path another file could be opened: their owner may rename folders meanwhile.
+    """
+    at = -1
+    try:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        if parent is None:
+            at = os.open(folder, flags)
+        else:
+            at = os.open(folder.name, flags | os.O_NOFOLLOW, dir_fd=parent)
+        with os.scandir(at) as entries:
+            rows = sorted(entries, key=lambda each: each.name)
+        for each in rows:
+            if not each.is_dir():
+                yield folder / each.name, at
+        below = [each.name for each in rows if each.is_dir(follow_symlinks=False)]
+        if below and depth >= _MOST_DEPTH:
+            left.append(f"{folder}: more than {_MOST_DEPTH} folders deep")
+            return
+        for name in below:
+            yield from _files(folder / name, left, at, depth + 1)
+    except OSError as error:
+        left.append(f"{folder}: {reason(error)}")
+    finally:
+        if at >= 0:
+            os.close(at)
+
+
+def _log(path: Path, at: int | None = None) -> tuple[Log, str]:
+    """Return a log, in the folder `at` if one is given, and why it is no text."""
     match = _OF_RANK.search(path.as_posix())
     rank = int((match[1] or match[2])[:6]) if match else None
-    try:
-        with path.open("rb") as file:
-            pickled = file.read(2) in _PICKLE
-    except OSError as error:
-        raise LogError(path, reason(error), "check its mode and owner") from None
-    return Log(str(path), path, rank, pickled)
+    name = path if at is None else path.name
+    with regular_file.opened(name, at, follow=at is None) as file:
+        head, found = file.read(4096), os.fstat(file.fileno())
+    pickled = head.startswith(_PICKLE)
+    return Log(str(path), path, rank, pickled, file=(found.st_dev, found.st_ino)), _why_no_text(
+        head
+    )
 
 
-def _why_no_text(path: Path) -> str:
+def _why_no_text(head: bytes) -> str:
     """Return why a file is no text; a log has some zeros, and begins with them if it was cut."""
-    with path.open("rb") as file:
-        head = file.read(4096)
     if head.startswith(_UTF_16):
         return "UTF-16, not UTF-8"
     zeros = head.lstrip(b"\0").count(b"\0")
@@ -150,7 +180,10 @@ def _opened(log: Log) -> Iterator[_Readable]:
         given = sys.stdin.buffer if log.data is None else io.BytesIO(log.data)
         yield cast(_Readable, given)
         return
-    with log.path.open("rb") as file:
+    with regular_file.opened(log.path) as file:
+        now = os.fstat(file.fileno())
+        if log.file not in (None, (now.st_dev, now.st_ino)):
+            raise OSError(errno.ESTALE, "another file is in its place now", str(log.path))
         if file.read(2) == _GZ:
             file.seek(0)
             yield gzip.GzipFile(fileobj=file)
@@ -178,5 +211,7 @@ def blocks(log: Log, lost: list[str]) -> Iterator[bytes]:
     except (EOFError, zlib.error, gzip.BadGzipFile):
         lost.append(f"{log.name}: what follows the damage of this gz")
     except OSError as error:
-        raise LogError(log.name, reason(error)) from None
+        if log.path is None:
+            raise LogError(log.name, reason(error)) from None
+        lost.append(f"{log.name}: {reason(error)}")
     yield bytes(block)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
 
 from gpu_node.inventories.errors import reason
@@ -45,17 +46,30 @@ def why_no_folder(path: str) -> str:
         return reason(error)
 
 
-def content(file: Path, most: int = MOST_BYTES) -> bytes:
-    """Return the bytes of a file; OSError if it is not a regular file, or has more than `most`."""
+def opened(file: str | Path, at: int | None = None, follow: bool = True) -> BufferedReader:
+    """Open a file, in the folder `at` if one is given; OSError if it is not a regular file.
+
+    Without `follow` a link is refused.
+    """
     # Without O_NONBLOCK, opening a named pipe waits for its writer.
-    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as opened:
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    descriptor = os.open(file, flags, dir_fd=at)
+    try:
         mode = os.fstat(descriptor).st_mode
         for is_kind, what in _KINDS:
             if is_kind(mode):
                 raise OSError(errno.EINVAL, what, str(file))
-        data = opened.read(most + 1)
+        return os.fdopen(descriptor, "rb")
+    except OSError:  # a folder, too
+        os.close(descriptor)
+        raise
+
+
+def content(file: Path, most: int = MOST_BYTES) -> bytes:
+    """Return the bytes of a file; OSError if it is not a regular file, or has more than `most`."""
+    with opened(file) as found:
+        data = found.read(most + 1)
         if len(data) > most:
-            size = max(os.fstat(descriptor).st_size, len(data))
+            size = max(os.fstat(found.fileno()).st_size, len(data))
             raise OSError(errno.EFBIG, f"is too large: {size:,} bytes", str(file))
     return data

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from gpu_node.diagnose import sources
 from gpu_node.diagnose.answer import diagnose
 from gpu_node.diagnose.sources import LogError, logs
 
@@ -57,3 +60,72 @@ def test_a_log_that_is_named_twice_counts_once(tmp_path: Path) -> None:
     answer = diagnose(*logs((name, name)))
     assert answer.logs == 1
     assert [each.rank for each in answer.failing] == [3]
+
+
+def _by_link(path: Path, elsewhere: Path) -> None:
+    path.unlink()
+    path.symlink_to(elsewhere / path.name)
+
+
+def _by_pipe(path: Path, _elsewhere: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _by_folder(path: Path, elsewhere: Path) -> None:
+    path.parent.rename(path.parent.with_suffix(".old"))
+    path.parent.symlink_to(elsewhere)
+
+
+CHANGES = {"a link": _by_link, "a pipe": _by_pipe, "a folder above": _by_folder}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("moment", ["found", "read"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_another_file_in_the_place_of_a_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str, moment: str
+) -> None:
+    """Its owner may change it at any moment: nothing of another file is shown, and none waits."""
+    elsewhere = tmp_path / "elsewhere"
+    for folder in (tmp_path / "logs/run", elsewhere):
+        folder.mkdir(parents=True)
+    (elsewhere / "a.log").write_bytes(b"KeyError: planted\n")
+    log = tmp_path / "logs/run/a.log"
+    log.write_bytes(GOOD)
+    (tmp_path / "logs/b.log").write_bytes(b"KeyError: of-the-job\n")
+
+    def change_now() -> None:
+        CHANGES[change](log, elsewhere)
+
+    if moment == "found":
+        # Between the look at the file and its opening.
+        monkeypatch.setattr(sources, "_log", _after(log, change_now, sources._log))
+    found = logs((str(tmp_path / "logs"),))
+    if moment == "read":
+        change_now()
+    answer = diagnose(*found)
+    assert [each.text for each in answer.failing] == ["KeyError: of-the-job"]
+    assert answer.size.lost
+    assert "planted" not in str(answer)
+
+
+def _after(
+    log: Path, change: Callable[[], None], made: Callable[..., object]
+) -> Callable[..., object]:
+    def changed(path: Path, *rest: object) -> object:
+        if path == log:
+            change()
+        return made(path, *rest)
+
+    return changed
+
+
+def test_a_link_that_is_named_is_read(tmp_path: Path) -> None:
+    """Of a file, and of a folder: only what is found in a folder may not lead out of it."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/a.log").write_bytes(GOOD)
+    (tmp_path / "latest").symlink_to("run")
+    (tmp_path / "latest.log").symlink_to("run/a.log")
+    for name in ("latest", "latest.log"):
+        assert diagnose(*logs((str(tmp_path / name),))).verdict == "healthy"
