@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from gpu_node.inventories import writers
 from gpu_node.inventories.atomic_write import real_path, replace
 from gpu_node.inventories.errors import did_you_mean, quoted, reason, shown, worded
 
@@ -62,7 +63,10 @@ def save(parts: Iterable[str], output: str, for_all: bool = False) -> None:
 
 
 def _target(output: str) -> Path:
-    return real_path(Path(output)) if output else Path(output)
+    if not output:
+        return Path(output)
+    writers.check_way(Path(output))
+    return real_path(Path(output))
 
 
 def _check_target(target: Path) -> None:

@@ -46,11 +46,13 @@ def probe(inventory: str, folder: str, limit: tuple[str, ...]) -> int:
         from gpu_node.cli.asking import offline_hosts
         from gpu_node.cli.output import unwritable
         from gpu_node.facts.ask.offline import ANSWER_SUFFIX, SCRIPT_SUFFIX, scripts
+        from gpu_node.inventories import writers
         from gpu_node.inventories.atomic_write import replace
         from gpu_node.inventories.errors import reason, worded
     made = scripts(offline_hosts(inventory, limit), version("gpu-node"))
     target = Path(folder)
     try:
+        writers.check_way(target)
         target.mkdir(0o700, parents=True, exist_ok=True)
     except OSError as error:
         problem = worded(reason(error), f"cannot write scripts into {folder}", "a directory")
@@ -60,6 +62,7 @@ def probe(inventory: str, folder: str, limit: tuple[str, ...]) -> int:
     files[target / LIST] = "".join(rows)
     for file, text in files.items():
         try:
+            writers.check_way(file)
             replace(file, text.encode())
         except OSError as error:  # it may name a file that replaces this one
             raise unwritable(str(file), error) from None

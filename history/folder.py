@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from gpu_node.inventories import writers
 from gpu_node.inventories.errors import reason
 
 NAME = "history.db"
@@ -29,7 +30,7 @@ def path() -> Path:
 def existing(file: Path) -> bool:
     """Whether the file exists; Refused where it, or its folder, is not this user's alone."""
     try:
-        _check([*file.parent.parents], file.parent)
+        _check((*file.parent.parents, *file.parent.resolve().parents), file.parent)
         return _check((), file)
     except (OSError, ValueError) as error:
         raise Refused(_why(error)) from None
@@ -68,11 +69,11 @@ def _check(parents: Iterable[Path], place: Path) -> bool:
     except FileNotFoundError:
         return False
     for parent in parents:
-        mode, owner = parent.stat().st_mode, parent.stat().st_uid
-        if owner not in (0, os.geteuid()):
-            raise Refused(f"{parent} belongs to another user, uid {owner}")
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            raise Refused(f"every user may change {parent}")
+        above = parent.stat()
+        if above.st_uid not in (0, os.geteuid()):
+            raise Refused(f"{parent} belongs to another user, uid {above.st_uid}")
+        if not above.st_mode & stat.S_ISVTX and (who := writers.others_in(parent, above)):
+            raise Refused(f"{who} may change {parent}")
     if found.st_uid != os.geteuid():
         raise Refused(f"{place} belongs to another user, uid {found.st_uid}")
     is_kind = stat.S_ISREG if place.name == NAME else stat.S_ISDIR

@@ -1,34 +1,46 @@
 """Files of this machine are replaced as a whole: there is the old one or the new, never half."""
 
 import os
-import shutil
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
+from gpu_node.inventories.writers import is_own
+
 
 def replace(file: Path, data: bytes | Iterable[bytes], mode: int = 0o600) -> None:
     """Put `data`, or its parts, in place of what a file holds; a link, mode and owner are kept.
 
-    A new file gets `mode`, less the umask. An OSError says why not: nothing has changed then, and
-    nothing is left beside the file.
+    A new file gets `mode`, less the umask, and so does one that another user has put into a folder
+    of all users meanwhile. An OSError says why not: nothing has changed then, and nothing is left
+    beside the file.
     """
     real = real_path(file)
+    before = _kept(real)
     with NamedTemporaryFile(dir=real.parent, prefix=f".{real.name}.", delete=False) as half:
         try:
             half.writelines([data] if isinstance(data, bytes) else data)
             half.flush()
-            if real.exists():
-                shutil.copymode(real, half.name)
+            os.chmod(half.name, stat.S_IMODE(before.st_mode) if before else mode & ~_umask())
+            if before:
                 with suppress(PermissionError):
-                    os.chown(half.name, real.stat().st_uid, real.stat().st_gid)
-            else:
-                os.chmod(half.name, mode & ~_umask())
+                    os.chown(half.name, before.st_uid, before.st_gid)
             place(Path(half.name), real)
         except BaseException:
             Path(half.name).unlink(missing_ok=True)
             raise
+
+
+def _kept(real: Path) -> os.stat_result | None:
+    """Return the mode and the owner that a file keeps."""
+    try:
+        found = real.lstat()
+    except FileNotFoundError:
+        return None
+    is_others = not is_own(found) and real.parent.stat().st_mode & stat.S_IWOTH
+    return None if is_others else found
 
 
 def real_path(file: Path) -> Path:

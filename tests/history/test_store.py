@@ -195,6 +195,23 @@ def _open_parent(store: Path) -> None:
     store.parent.parent.chmod(0o777)
 
 
+def _group_parent(store: Path) -> None:
+    os.chown(store.parent.parent, -1, 12345)
+    store.parent.parent.chmod(0o775)
+
+
+def _listed_parent(store: Path) -> None:
+    subprocess.run(["setfacl", "-m", "u:12345:rwx", str(store.parent.parent)], check=True)
+
+
+def _linked_parent(store: Path) -> None:
+    real = store.parents[2] / "open/state"
+    real.parent.mkdir()
+    store.parent.parent.rename(real)
+    store.parent.parent.symlink_to(real)
+    real.parent.chmod(0o777)
+
+
 def _give_away(store: Path) -> None:
     store.touch()
     os.chown(store, 12345, -1)
@@ -211,10 +228,13 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "other tables": (_other_tables, "table report already exists"),
     "newer": (_newer, "a newer gpu-node has written it (format 2, this one reads 1)"),
     "in a folder of all users": (_open_parent, "every user may change"),
+    "in a folder of a group": (_group_parent, "the group 12345 may change"),
+    "in a folder with an access list": (_listed_parent, "an access list may change"),
+    "behind a link": (_linked_parent, "every user may change"),
     "of another user": (lambda store: os.chown(store.parent, 12345, -1), "uid 12345"),
     "a file of another user": (_give_away, "belongs to another user, uid 12345"),
 }
-AS_ROOT = ("of another user", "a file of another user")
+AS_ROOT = ("of another user", "a file of another user", "in a folder of a group")
 _ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 
 
@@ -235,6 +255,17 @@ def test_what_is_no_store_is_refused(name: str, store: Path) -> None:
         not (store.parent.parent / "other.db").exists()
         or not (store.parent.parent / "other.db").stat().st_size
     )
+
+
+def test_a_group_of_this_user_alone(store: Path) -> None:
+    """With umask 002, as distributions have it for private groups, each folder is the group's."""
+    before = os.umask(0o002)
+    try:
+        store.parents[2].joinpath("state").mkdir()
+        keep({"a": {}})
+    finally:
+        os.umask(before)
+    assert store.parents[1].stat().st_mode & 0o777 == 0o775 and kept() == 1
 
 
 def test_a_damaged_index(store: Path) -> None:
