@@ -30,6 +30,8 @@ _HOST = re.compile(r"([^\s:]+)(?:\s+slots=([0-9]+)|:([0-9]+))?(?:\s.*)?")
 _MOST_HOSTS, MOST_GPUS = 10_000, 4096
 # How many characters of a wrong value are shown.
 _SHOWN = 40
+# Of a hostfile; its text is not shown: a line may name any file of the node.
+_OTHER_FORM = "a line of another form"
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -187,7 +189,7 @@ def deepspeed_hosts(text: str) -> dict[str, int] | Wrong:
             continue
         match = _SLOTS.match(words)
         if match is None:
-            return Wrong(repr(words[:60]), "HOST slots=NUMBER", line=number)
+            return Wrong(_OTHER_FORM, "HOST slots=NUMBER", line=number)
         if match[1] in hosts:
             return Wrong(f"{match[1]} a second time", "each host once", line=number)
         slots = _slots(match[2])
@@ -214,7 +216,8 @@ def mpi_hosts(entries: Sequence[str]) -> dict[str, int | None] | Wrong:
         words = entry.partition("#")[0].strip()
         match = _HOST.fullmatch(words) if words else None
         if words and match is None:
-            return Wrong(repr(words[:60]), "HOST, HOST:NUMBER or HOST slots=NUMBER", line=number)
+            allowed = "HOST, HOST:NUMBER or HOST slots=NUMBER"
+            return Wrong(_OTHER_FORM, allowed, line=number)
         if match:
             words = match[2] or match[3]
             slots = _slots(words) if words else None

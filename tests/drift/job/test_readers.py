@@ -170,3 +170,16 @@ def test_what_is_excluded(slots: int, out: list[int]) -> None:
     else:
         assert not isinstance(found, Wrong)
         assert [*found.get("a", ())] == [each for each in range(slots) if each not in out]
+
+
+SHADOW = "root:$y$j9T$planted$planted:19700:0:99999:7:::\ndaemon:planted\nplanted planted\n"
+
+
+@pytest.mark.parametrize("launcher", ["deepspeed", "mpirun"])
+@pytest.mark.parametrize("before", ["", "a slots=2\n"])
+def test_a_hostfile_that_is_another_file(launcher: str, before: str) -> None:
+    """Root starts the job of a line that a user has written: nothing of the file is shown."""
+    state = JobState(files=(File(path="/etc/shadow", text=before + SHADOW),))
+    words = [launcher, "--hostfile", "/etc/shadow", "x.py"]
+    job = job_of(Given(of_words(words), "/data"), "a", {"a": state}, [])
+    assert job.faults and "planted" not in f"{job.faults}{job.unread}{job.members}"
