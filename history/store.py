@@ -70,6 +70,29 @@ _REMOVE = (
     "DELETE FROM node WHERE inventory = ?1 AND last < ?2",
     "UPDATE node SET first = ?2 WHERE inventory = ?1 AND first < ?2",
 )
+# Texts of no row, which stay in the file.
+_UNUSED = (
+    "DELETE FROM value WHERE id NOT IN (SELECT value FROM fact UNION "
+    "SELECT found FROM finding UNION SELECT wanted FROM finding)"
+)
+# How many bytes each node fills; a row has about _ROW beside its texts, with its place in an index.
+_ROW = 150
+_FILLED = (
+    "SELECT node.id, inventory, node.name, last, sum(size) FROM ("
+    "SELECT node, length(name) + length(text) + ?1 AS size "
+    "FROM fact JOIN value ON value.id = value "
+    "UNION ALL SELECT node, length(rule) + length(subject) + length(f.text) + length(w.text) + ?1 "
+    "FROM finding JOIN value f ON f.id = found JOIN value w ON w.id = wanted"
+    ") JOIN node ON node.id = node GROUP BY node.id"
+)
+# What does not hold any more of a node is removed; the rest holds since its last report.
+_SHORTEN = (
+    "DELETE FROM fact WHERE node = :node AND until != :open",
+    "DELETE FROM finding WHERE node = :node AND until != :open",
+    "UPDATE fact SET since = :last WHERE node = :node",
+    "UPDATE finding SET since = :last WHERE node = :node",
+    "UPDATE node SET first = :last WHERE id = :node",
+)
 
 
 class StoreError(Exception):
@@ -289,7 +312,7 @@ class Store:
                 [(number, name, report, report) for name in now.nodes],
             )
             self._change(difference(then, now), then, now, self._nodes(inventory), report, asked)
-            self._remove_old(int(number), at)
+            self._remove_old(int(number), at, now)
 
     def _change(
         self,
@@ -341,11 +364,16 @@ class Store:
             ],
         )
 
-    def _remove_old(self, inventory: int, at: int) -> None:
-        """Remove reports beyond the limits, and what only they have."""
+    def _remove_old(self, inventory: int, at: int, now: Snapshot) -> None:
+        """Remove reports beyond the limits, and what only they have.
+
+        If the file is too large, a node that fills more than its share is the first to lose what
+        was: no node has the reports about others removed.
+        """
         oldest = at - MOST_DAYS * 86400
-        pages = int(self._one("PRAGMA page_count")) - int(self._one("PRAGMA freelist_count"))
-        is_large = pages * _PAGE > MOST_BYTES
+        if self._is_large():
+            self._shorten(inventory, now)
+        is_large = self._is_large()
         for number, count, first in self._base.execute(
             "SELECT inventory, count(*), min(at) FROM report GROUP BY inventory"
         ).fetchall():
@@ -362,15 +390,33 @@ class Store:
             self._remove_before(number, kept)
         self._base.execute("DELETE FROM inventory WHERE id NOT IN (SELECT inventory FROM report)")
 
+    def _is_large(self) -> bool:
+        pages = int(self._one("PRAGMA page_count")) - int(self._one("PRAGMA freelist_count"))
+        return pages * _PAGE > MOST_BYTES
+
+    def _shorten(self, inventory: int, now: Snapshot) -> None:
+        """Leave of each node that fills more than its share only what holds now."""
+        nodes = self._base.execute(_FILLED, (_ROW,)).fetchall()
+        share = MOST_BYTES // max(1, len(nodes))
+        for node, of, name, last, filled in nodes:
+            if filled <= share:
+                continue
+            kept = now.nodes.get(name) if of == inventory else None
+            for (fact,) in self._base.execute(
+                "SELECT name FROM fact WHERE node = ? AND until = ?", (node, _OPEN)
+            ).fetchall():
+                if kept is not None and kept.is_read and fact not in kept.facts:
+                    self._base.execute("DELETE FROM fact WHERE node = ? AND name = ?", (node, fact))
+            for statement in _SHORTEN:
+                self._base.execute(statement, {"node": node, "last": last, "open": _OPEN})
+        self._base.execute(_UNUSED)
+
     def _remove_before(self, inventory: int, report: int | None) -> None:
         """Remove the reports before one; None: all. What held then holds since the first kept."""
         given = (inventory, _OPEN if report is None else report)
         for statement in _REMOVE:
             self._base.execute(statement, given)
-        self._base.execute(
-            "DELETE FROM value WHERE id NOT IN (SELECT value FROM fact UNION "
-            "SELECT found FROM finding UNION SELECT wanted FROM finding)"
-        )
+        self._base.execute(_UNUSED)
 
     def count(self, inventory: str) -> int:
         """Return how many reports of an inventory are kept."""

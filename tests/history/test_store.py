@@ -400,6 +400,35 @@ def test_many_findings_of_a_node(store: Path) -> None:
     assert store.stat().st_size < 1_000_000
 
 
+def _filling(number: int) -> dict[str, Any]:
+    """What a node reports that has other environments, packages and findings each time."""
+    packages = {f"package-{number}-{each}": "1" for each in range(400)}
+    environments = {f"/opt/{number}-{each}": {"packages": packages} for each in range(5)}
+    found = {"nccl": {"environments": environments}, "toolchain": {"os": f"System {number}"}}
+    return {"found": found}
+
+
+def test_a_node_that_fills_the_store(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It loses its own history, and the changes of another node stay listed."""
+    monkeypatch.setattr(module, "MOST_BYTES", 200_000)
+    for number in range(60):
+        keep({"a": SMALL if number == 1 else {}, "b": _filling(number)}, number)
+    with opened() as opened_store:
+        of_a = [
+            (each.kind, (each.at - FIRST) // HOUR) for each in opened_store.events(INVENTORY, "a")
+        ]
+        known = opened_store.known(INVENTORY)
+    assert kept() == 60
+    assert of_a == [("first", 0), ("fact", 1), ("new", 1), ("fact", 2), ("gone", 2)]
+    assert known["b"].facts["toolchain.os"] == "System 59"
+    base = sqlite3.connect(store)
+    pages = [
+        base.execute(f"PRAGMA {each}").fetchone()[0] for each in ("page_count", "freelist_count")
+    ]
+    base.close()
+    assert (pages[0] - pages[1]) * 4096 < 250_000
+
+
 def test_secrets_of_a_report_are_not_in_the_store(store: Path) -> None:
     """No more is kept than facts and findings, whose values are without secrets."""
     daemon: dict[str, Any] = {
