@@ -43,7 +43,9 @@ NOTE = package_locks.NOTE
 # How long a step waits for another program's use of the package database, and for another run.
 PATIENCE_SECONDS, RUN_SECONDS = 300, 600
 # These define only functions; a script also calls them when it runs as another user.
-_FUNCTIONS = ("writers", "closed", "as_user_within", "place", "pending", "no_answer")
+_FUNCTIONS = (
+    *("writers", "closed", "as_user_within", "place", "pending", "no_answer", "pip_left"),
+)
 # What a script gets by its line `# Given: NAME ...`, beside what areas have for it (`Hooks.given`).
 _GIVEN = {"owner": OWNER, "as_user": AS_USER, **dict([HIDE, PROCESS])}
 _SENT = ("sent", "sent_sum", "pushed")

@@ -4,7 +4,7 @@
 # asked (what facts/nccl/on_node/environment.py says), pushed (the wheel, where the controller fetched it), or
 # handed (in the environment: the same, of another account), hashes (lines for
 # pip's requirements, or empty), insecure (yes: any index will do), supply (facts/nccl/on_node/supply.py).
-# Needs: writers closed place sent lock proxy in_use no_answer noted
+# Needs: writers closed place sent lock proxy in_use no_answer noted pip_left
 # Disturbs: libraries
 # Given: asked supply hashes insecure
 # By: owner
@@ -40,7 +40,8 @@ if [ -n "$source" ]; then
 sys.exit(zipfile.ZipFile(sys.argv[1]).testzip())' "$wheel" 2>&1 </dev/null) ||
     fail "the copy of $keep is not whole: $(last "$output"); nothing was changed: run again"
 else
-  [ "$insecure" = yes ] || [ -n "$hashes" ] || output=$("$python" -I -B -c "$supply" download 2>&1 </dev/null) ||
+  [ "$insecure" = yes ] || [ -n "$hashes" ] ||
+    output=$("$python" -I -B -c "$supply" download 2>&1 >/dev/null </dev/null) ||
     fail "others could change what pip installs: $(last "$output"); use https and \
 folders that no other user can change, or set supply: {hashes: ...} or \
 {insecure_index: true} in the inventory; nothing was changed"
@@ -54,8 +55,7 @@ export PIP_CONFIG_FILE PYTHONNOUSERSITE
 unset PIP_USER PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIRE_HASHES PIP_CONSTRAINT
 # pip removes nothing without a RECORD: such metadata is removed first, and the file is written
 # again below. With it goes what a killed pip has left.
-halves=$("$python" -I -B -c "$asked" unrecorded $remove "${keep%%==*}" 2>/dev/null </dev/null)
-echo "$halves" | while IFS= read -r half; do [ -z "$half" ] || rm -rf "$half"; done
+output=$(remove_left unrecorded $remove "${keep%%==*}") || fail "cannot read what pip has left: $output; run again"
 if [ -n "$remove" ]; then
   output=$("$python" -I -m pip uninstall -q -y $remove 2>&1 </dev/null) ||
     fail "pip cannot remove $remove: $(last "$output")"
@@ -66,4 +66,5 @@ for library in "$prefix"/lib*/python*/site-packages/nvidia/nccl/lib/libnccl.so.2
 done
 output=$("$python" -I -m pip install -q --no-deps --only-binary=:all: --force-reinstall --no-index \
   --find-links "$work" "$@" 2>&1 </dev/null) || fail "pip cannot install $keep: $(last "$output"); run again"
-output=$("$python" -I -B -c "$asked" whole "${keep%%==*}" 2>&1 </dev/null) || fail "$output; run again"
+output=$("$python" -I -B -c "$asked" whole "${keep%%==*}" 2>&1 >/dev/null </dev/null) ||
+  fail "$(last "$output"); run again"

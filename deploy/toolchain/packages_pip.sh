@@ -3,7 +3,7 @@
 # Variables: prefix (the environment), pins (as pip is asked for them, with blanks between),
 # asked (what facts/nccl/on_node/environment.py says), hashes (lines for pip's requirements, or empty),
 # insecure (yes: any index will do), supply (facts/nccl/on_node/supply.py).
-# Needs: writers closed place sent lock proxy in_use no_answer noted
+# Needs: writers closed place sent lock proxy in_use no_answer noted pip_left
 # Disturbs: libraries
 # Given: asked supply hashes insecure
 # By: owner
@@ -37,7 +37,8 @@ is mounted read-only; nothing was changed"
 work=$(mktemp -d /var/tmp/gpu-node-pip.$$.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
 # What pip leaves there when it is killed is removed with it.
 TMPDIR=$work; export TMPDIR
-[ "$insecure" = yes ] || [ -n "$hashes" ] || output=$("$python" -I -B -c "$supply" install 2>&1 </dev/null) ||
+[ "$insecure" = yes ] || [ -n "$hashes" ] ||
+  output=$("$python" -I -B -c "$supply" install 2>&1 >/dev/null </dev/null) ||
   fail "others could change what pip installs: $(echo "$output" | tail -n 1); use https and \
 folders that no other user can change, or set supply: {hashes: ...} or \
 {insecure_index: true} in the inventory; nothing was changed"
@@ -52,12 +53,9 @@ awk -v pins="$pins" '
     name = $0; sub(/==.*/, "", name); if (!(plain(name) in changes)) print }
 ' "$work/listed" >"$work/held.txt" || fail "no room in /var/tmp; nothing was changed"
 # pip regards what a killed run has half installed as complete: install it again.
-"$python" -I -B -c "$asked" halves $pins >"$work/halves" 2>"$work/errors" </dev/null ||
-  fail "$(tail -n 1 "$work/errors"); nothing was changed"
-{
-  IFS= read -r mark
-  while IFS= read -r half; do rm -rf "$half"; done
-} <"$work/halves"
+output=$(remove_left halves $pins) || fail "cannot read what pip has left: $output; nothing was changed"
+# The list in which environment.py finds what this run begins.
+mark=$prefix/.gpu-node-pip
 # After a power failure, too, the next run knows what was half installed.
 (echo "$pins" >"$mark" && durable "$mark") 2>/dev/null || fail "no room for $mark; nothing was changed"
 # pip finds and downloads everything before it removes anything.

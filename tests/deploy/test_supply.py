@@ -219,6 +219,18 @@ def test_no_server_that_is_not_proved(made: Environment) -> None:
     assert made.distributions["six"] == "1.16.0"
 
 
+@pytest.mark.pip
+def test_a_start_file_that_prints(made: Environment) -> None:
+    """Its lines are no settings; one that looks like one is named."""
+    (made.packages / "noise.pth").write_text("import sys; print('noise', end='\\n\\n')\n")
+    ended = install(made, "six==1.16.0")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    (made.packages / "noise.pth").write_text("import sys; print('a=b')\n")
+    ended = install(made, "six==1.16.0")
+    assert ended.returncode == 1
+    assert "its settings cannot be read: pip config list printed 'a=b', which is no" in ended.stderr
+
+
 def test_the_hash_of_the_inventory_is_proof(made: Environment) -> None:
     """Another file of the same name is not installed, whatever the server."""
     config = made.prefix / "pip.conf"

@@ -257,6 +257,18 @@ def above(path):
     return ["/".join(parts[:number]) for number in range(1, len(parts) + 1)]
 
 
+def report(mark, paths):
+    """Print what is to be removed, behind a mark: other lines are those of start files.
+
+    A base that the environment shares has packages as well: they are not its own.
+    """
+    top = os.path.join(os.path.realpath(sys.prefix), "")
+    for path in paths:
+        folder = os.path.join(os.path.realpath(os.path.dirname(path)), "")
+        if folder.startswith(top):
+            print("\n" + mark + path)
+
+
 def whole(name):
     """End with a message unless the library is the file that the RECORD of one wheel names."""
     places = folders()
@@ -279,10 +291,9 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["whole"]:
         whole(sys.argv[2])
     elif sys.argv[1:2] == ["unrecorded"]:
-        print("\n".join([*unrecorded(sys.argv[2:]), *left_of(sys.argv[2:])]))
+        report(sys.argv[2], [*unrecorded(sys.argv[3:]), *left_of(sys.argv[3:])])
     elif sys.argv[1:2] == ["halves"]:
-        begun = [plain_name(pin.partition("==")[0]) for pin in sys.argv[2:]]
-        half = [*halves(distributions(folders())), *left_of(begun)]
-        print("\n".join([os.path.join(sys.prefix, MARK), *half]))
+        begun = [plain_name(pin.partition("==")[0]) for pin in sys.argv[3:]]
+        report(sys.argv[2], [*halves(distributions(folders())), *left_of(begun)])
     else:
         main("deep" in sys.argv[1:])

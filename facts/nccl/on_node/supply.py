@@ -53,8 +53,16 @@ def settings():
         raise ValueError(lines[-1] if lines else "pip ended with %d" % done.returncode)
     pairs = []
     for line in done.stdout.decode("utf-8", "replace").splitlines():
-        name, _, value = line.partition("=")
-        pairs.append((name, str(ast.literal_eval(value))))
+        name, equals, value = line.partition("=")
+        if not equals:
+            continue  # of a start file that prints: each setting is NAME='VALUE'
+        try:
+            pairs.append((name, str(ast.literal_eval(value))))
+        except (SyntaxError, ValueError) as error:
+            raise ValueError(
+                "pip config list printed %r, which is no setting: if a start file of Python (.pth, "
+                "sitecustomize) prints it, remove that" % shown(line)
+            ) from error
     return pairs
 
 
@@ -292,7 +300,7 @@ def problems(pairs, command="install"):
 if __name__ == "__main__":
     try:
         refused = list(problems(settings(), *sys.argv[1:]))
-    except (OSError, ValueError, SyntaxError, KeyError, subprocess.SubprocessError) as error:
+    except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
         sys.exit("its settings cannot be read: %s" % error)
     if refused:
         sys.exit("its settings name %s" % "; ".join(refused))
