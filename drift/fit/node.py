@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpu_node.drift.driver.rules_gpus import cards, counted
 from gpu_node.drift.driver.target import support
+from gpu_node.drift.nccl.libnccl import environments, is_unclear
 from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.tables import kinds
 from gpu_node.facts.driver.state import DriverState
@@ -110,6 +111,8 @@ def _unread_environments(state: NodeState) -> Iterator[str]:
         is_needed = prefix not in nccl.discovered or not has_torch
         if environment is None and prefix not in nccl.absent and is_needed:
             yield f"the environment {prefix} could not be read"
+        if environment is not None and is_unclear(environment) and is_needed:
+            yield f"which torch {prefix} has depends on who starts a job"
     if any(each.section == DISCOVERED for each in state.unreadable):
         yield "its Python environments could not be looked for"
 
@@ -123,6 +126,6 @@ def _driver(state: DriverState) -> str | None:
 
 
 def _torches(state: NcclState) -> Iterator[tuple[str, Torch]]:
-    for prefix, environment in state.environments.items():
-        if environment is not None and environment.torch and environment.torch.cuda:
+    for prefix, environment in environments(state):
+        if environment.torch and environment.torch.cuda:
             yield prefix, environment.torch

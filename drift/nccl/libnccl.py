@@ -20,10 +20,25 @@ FAMILY = {"rpm": RPM, "deb": DEB}
 BY_MANAGER: dict[str, tuple[str, ...]] = {"apt-get": DEB, "dnf": RPM, "yum": RPM, "none": ()}
 
 
+def is_unclear(environment: Environment) -> bool:
+    """Whether which torch or NCCL a job gets of it depends on who starts the job, and how."""
+    return bool(environment.outside or environment.twice)
+
+
 def environments(state: NcclState) -> Iterator[tuple[str, Environment]]:
-    """Yield the environments that could be read, each with its folder."""
+    """Yield the environments that could be read, each with its folder.
+
+    One that is unclear is left out: nothing is derived from it, and it has a finding of its own.
+    """
     for prefix, environment in state.environments.items():
-        if environment is not None:
+        if environment is not None and not is_unclear(environment):
+            yield prefix, environment
+
+
+def unclear(state: NcclState) -> Iterator[tuple[str, Environment]]:
+    """Yield the environments that `environments` leaves out, each with its folder."""
+    for prefix, environment in state.environments.items():
+        if environment is not None and is_unclear(environment):
             yield prefix, environment
 
 
@@ -64,8 +79,8 @@ def target(state: NcclState, wanted: NcclWanted) -> str | None:
     """Return the version the packages should have, with its CUDA where that is known."""
     if wanted.version != "match-torch":
         return wanted.version
-    if None in state.environments.values():
-        return None  # the one that could not be read may want another
+    if len(dict(environments(state))) < len(state.environments):
+        return None  # the one that could not be read, or is unclear, may want another
     pins = {
         (nccl_of(environment.torch), environment.torch.cuda)
         for _, environment in environments(state)

@@ -22,6 +22,7 @@ from gpu_node.drift.nccl.libnccl import (
     own,
     pinned,
     release,
+    unclear,
 )
 from gpu_node.drift.nccl.rules_system import package_mismatch
 from gpu_node.drift.tables import capability, nccl_of, release_of, releases, runs_on
@@ -318,22 +319,23 @@ def _set_by(state: NcclState, loads: Loads) -> str:
 
 @rule(
     "nccl.environment-unclear",
-    "warning",
+    "error",
     always=True,
+    stops="every",
     why="which one a job gets depends on who starts it and how, and pip may remove another "
-    "one than it lists: the deploy repairs nothing here",
+    "one than it lists: nothing else is judged of this environment, and the deploy repairs nothing "
+    "in it",
     manual="keep one torch and one NCCL, in the environment itself",
 )
 def environment_unclear(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     """An environment has torch or NCCL twice, or from outside of it."""
-    for prefix, environment in environments(state):
-        if environment.outside or environment.twice:
-            yield Fault(
-                subject=Prefix(prefix),
-                found=", ".join(environment.outside or environment.twice),
-                wanted="one torch and one NCCL, in the environment itself",
-                fix=hindrance(environment) or "",
-            )
+    for prefix, environment in unclear(state):
+        yield Fault(
+            subject=Prefix(prefix),
+            found=", ".join(environment.outside or environment.twice),
+            wanted="one torch and one NCCL, in the environment itself",
+            fix=hindrance(environment) or "",
+        )
 
 
 @rule(

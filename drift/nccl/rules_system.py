@@ -17,6 +17,7 @@ from gpu_node.drift.nccl.libnccl import (
     own,
     release,
     target,
+    unclear,
 )
 from gpu_node.drift.nccl.package_locks import barriers
 from gpu_node.facts.nccl.state import NcclState
@@ -36,6 +37,9 @@ _ALONE = (
 
 def _way(state: NcclState, wanted: NcclWanted, names: str, more: str = "") -> str:
     version = release(state, wanted)
+    first = ", ".join(prefix for prefix, _ in unclear(state))
+    if version is None and first:
+        return f"first repair {first}, see nccl.environment-unclear: its torch decides the version"
     if version is None:
         return "name a version in the inventory, such as nccl: {version: 2.18.1+cuda12.1}"
     if not is_managed(state, wanted):

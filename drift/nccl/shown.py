@@ -75,7 +75,7 @@ FACTS = (
         torch,
         differs,
         applies=_has_environments,
-        explained_by=(environment_missing,),
+        explained_by=(environment_missing, rules.environment_unclear),
         compares=is_as_a_whole,
     ),
     Fact(
@@ -85,7 +85,7 @@ FACTS = (
         nccl_loaded,
         differs,
         applies=_has_environments,
-        explained_by=(rules.torch_differs, environment_missing),
+        explained_by=(rules.torch_differs, environment_missing, rules.environment_unclear),
         follows="nccl.torch",
         compares=is_as_a_whole,
     ),
@@ -102,7 +102,7 @@ FACTS = (
         package,
         differs,
         applies=_has_libnccl,
-        explained_by=(rules.torch_differs,),
+        explained_by=(rules.torch_differs, rules.environment_unclear),
         follows="nccl.torch",
     ),
 )
