@@ -1,34 +1,45 @@
-"""Reboots: one node at a time, after a drain; after the first that does not return, they stop."""
+"""Reboots: one node at a time, after a drain, until the first that is not proved right."""
 
 from __future__ import annotations
 
 import shlex
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic, sleep
 
+import gevent
 from pyinfra import logger
 from pyinfra.api import Host, State, StringCommand
-from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors.base import BaseConnector
 
+from gpu_node.deploy.engine.baseline import states
+from gpu_node.deploy.engine.planning import wanted_of
 from gpu_node.deploy.engine.rights import of_operation
 from gpu_node.deploy.engine.run import Slot, run_of
 from gpu_node.deploy.engine.scripts import RUN_SECONDS
+from gpu_node.drift.engine.check import check
+from gpu_node.drift.engine.finding import Finding
 from gpu_node.facts.ask.controller import run_here
 from gpu_node.facts.ask.execute import NoAnswer, execute
-from gpu_node.facts.ask.session import ProbeError, fresh, probe
+from gpu_node.facts.ask.session import fresh, probe
+from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.inventories.escape import visible
 
 # GPU servers check their memory for minutes before they boot.
 SECONDS = 1800
+# sshd answers before the last units of a boot have started.
+SETTLE_SECONDS = 180
 _INTERVAL = 5
+# A login and the probe: a node that is booting may accept a connection and send nothing.
+TRY_SECONDS = 300
+_MOST_SHOWN = 3
 # The script waits for another run of ours, and checks each process of the node.
 CHECK_SECONDS = RUN_SECONDS + 120
 DRAIN_SECONDS = 600
 # Everything: drain and resume, two checks, the boot, and the questions after it.
-LIMIT_SECONDS = 2 * DRAIN_SECONDS + 2 * CHECK_SECONDS + SECONDS + 300
+LIMIT_SECONDS = 2 * DRAIN_SECONDS + 2 * CHECK_SECONDS + SECONDS + SETTLE_SECONDS + 2 * TRY_SECONDS
 LAST_CHARACTERS = 2000
 _ASK_SECONDS = 20
 # On the node; /run is emptied at boot, and the file exists only if a reboot was requested.
@@ -41,7 +52,7 @@ _BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 class _Reboots:
     """The reboots of a run."""
 
-    # The node that did not come back: no other one is rebooted.
+    # The node that is not proved right: no other one is rebooted.
     stopped_at: str = ""
     # The id of each node's boot before its reboot.
     boots_before: dict[str, str] = field(default_factory=dict)
@@ -68,9 +79,9 @@ def roll_out(
     if not begin(state, host):
         return False
     if drain:
-        output = _run(state, host, look)
-        if output is None or NOT_DUE in output:
-            return output is not None
+        done, printed = _run(state, host, look)
+        if not done or NOT_DUE in printed:
+            return bool(done)
         if problem := on_controller(drain, host.name):
             logger.error(
                 f"{host.print_prefix}not rebooted: drain failed: {visible(problem)}; the "
@@ -78,28 +89,34 @@ def roll_out(
             )
             return False
     try:
-        done = _run(state, host, command) is not None
-        # If the scheduler reboots the node, the session may end before the script has answered.
-        refused = not done and _answer(host.connector, _BOOT_ID) is not None
-        if not refused and not finish(state, host, version):
+        done, _ = _run(state, host, command)
+        if done is not False and not finish(state, host, version, is_answered=done is True):
             return False
     except TimeoutError:
         return _stop(state, host, f"is not back after {LIMIT_SECONDS} s")
+    except BaseException as error:  # whatever it is, the node may be away
+        _stop(state, host, f"cannot be proved right after its reboot: {_in_words(error)}")
+        raise
     if resume and (problem := on_controller(resume, host.name)):
         logger.error(f"{host.print_prefix}resume failed: {visible(problem)}")
         return False
-    return not refused
+    return done is not False
 
 
-def _run(state: State, host: Host, command: StringCommand) -> str | None:
-    """Run one of our scripts, and show its output at once; None if it fails."""
+def _run(state: State, host: Host, command: StringCommand) -> tuple[bool | None, str]:
+    """Run one of our scripts, and show its output at once; return whether it succeeded, and that.
+
+    None: the node gave no answer. If the scheduler reboots it, the session may end before that.
+    """
     rights = of_operation(state, host)
     try:
         done, output = execute(host.connector, command, CHECK_SECONDS, rights, show=True)
     except NoAnswer as error:
         logger.error(f"{host.print_prefix}no answer: {visible(str(error))}")
-        return None
-    return "\n".join(output.stdout_lines) if done else None
+        return None, ""
+    if not done and _answer(host.connector, _BOOT_ID) is None:
+        return None, ""
+    return done, "\n".join(output.stdout_lines)
 
 
 def on_controller(command: str, node: str) -> str:
@@ -131,41 +148,71 @@ def begin(state: State, host: Host) -> bool:
     return True
 
 
-def finish(state: State, host: Host, version: str) -> bool:
-    """Wait until the node has rebooted and has its driver; it may not have needed one."""
+def finish(state: State, host: Host, version: str, is_answered: bool = True) -> bool:
+    """Wait until the node has rebooted and is proved right; it may not have needed a reboot.
+
+    `is_answered`: whether the script that reboots has ended; without that it may still do so.
+    """
     asked = _answer(host.connector, f"[ -e {MARK} ] && echo yes || echo no")
     if asked == "no":
-        return True
-    end = monotonic() + SECONDS
-    while monotonic() < end:
+        return is_answered or _stop(state, host, "cannot determine whether it will be rebooted")
+    before = run_of(state).of(_REBOOTS).boots_before.get(host.name, "")
+    problem = _until(lambda: _away(host, before), SECONDS)
+    if problem:
+        return _stop(state, host, f"did not come back within {SECONDS} s: look at its console")
+    problem = _until(lambda: _wrong(state, host, version), SETTLE_SECONDS)
+    return not problem or _stop(state, host, problem)
+
+
+def _until(problem: Callable[[], str], seconds: float) -> str:
+    """Ask until there is no problem, at most so long; return the last one.
+
+    A node that boots breaks sessions in many ways: each of them is a problem, and is asked again.
+    """
+    end = monotonic() + seconds
+    while True:
         sleep(_INTERVAL)
-        if _is_back(host, run_of(state).of(_REBOOTS).boots_before.get(host.name, "")):
-            return _is_right(state, host, version)
-    return _stop(state, host, f"did not come back within {SECONDS} s: look at its console")
+        try:
+            with gevent.Timeout(TRY_SECONDS):
+                found = problem()
+        except (Exception, gevent.Timeout) as error:
+            found = f"is back, and its state is unknown: {_in_words(error)}"
+        if not found or monotonic() >= end:
+            return found
 
 
-def _is_back(host: Host, boot_before: str) -> bool:
-    """Whether the node answers, and has booted since."""
-    try:
-        with fresh(host) as connector:
-            boot = _answer(connector, _BOOT_ID)
-    except PyinfraError:
-        return False
-    return boot is not None and boot != boot_before
+def _away(host: Host, boot_before: str) -> str:
+    """Return why a node is not back: it does not answer, or has not booted since."""
+    with fresh(host) as connector:
+        boot = _answer(connector, _BOOT_ID)
+    return "" if boot not in (None, boot_before) else "has not booted"
 
 
-def _is_right(state: State, host: Host, version: str) -> bool:
-    try:
-        with fresh(host) as connector:
-            driver = probe(host, connector).driver
-    except (PyinfraError, ProbeError) as error:
-        return _stop(state, host, f"is back, and its state is unknown: {visible(str(error))}")
+def _wrong(state: State, host: Host, version: str) -> str:
+    """Return what is wrong with a node that is back: its driver, or an error that it has since."""
+    with fresh(host) as connector:
+        now = probe(host, connector)
+    driver = now.driver
     loaded = driver.loaded.nvidia if driver.loaded else ""
-    if loaded == version and driver.smi is not None and driver.smi.gpus:
-        return True
-    message = f"; nvidia-smi says: {driver.smi.output}" if driver.smi and driver.smi.output else ""
-    what = f"nvidia {loaded}" if loaded else "no nvidia module"
-    return _stop(state, host, f"is back with {what} loaded, wanted {version}{visible(message)}")
+    if loaded != version or driver.smi is None or not driver.smi.gpus:
+        printed = driver.smi.output if driver.smi else ""
+        message = f"; nvidia-smi prints: {printed}" if printed else ""
+        what = f"nvidia {loaded}" if loaded else "no nvidia module"
+        return f"is back with {what} loaded, wanted {version}{visible(message)}"
+    known = {(each.rule, each.subject) for each in _errors(host, states(state).get(host.name))}
+    new = [each for each in _errors(host, now) if (each.rule, each.subject) not in known]
+    shown = "; ".join(f"{each.rule}: {each.subject}: {each.found}" for each in new[:_MOST_SHOWN])
+    return f"is back with errors that it did not have before: {visible(shown)}" if new else ""
+
+
+def _errors(host: Host, state: NodeState | None) -> list[Finding]:
+    """Return the errors of a node alone: the others may be repaired in this run."""
+    found = check(state, wanted_of(host)) if state is not None else []
+    return [each for each in found if each.severity == "error"]
+
+
+def _in_words(error: BaseException) -> str:
+    return visible(str(error) or type(error).__name__)
 
 
 def _stop(state: State, host: Host, why: str) -> bool:

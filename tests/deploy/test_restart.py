@@ -9,10 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from gevent import GreenletExit, Timeout
+from paramiko import SSHException
 from pyinfra.api import StringCommand
 from pyinfra.api.exceptions import PyinfraError
 
 from gpu_node.deploy.driver import reboot as restart
+from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.node import NodeState
 from tests.drift import states
 
@@ -31,13 +34,22 @@ class Node:
     def __init__(self, name: str) -> None:
         self.name = name
         self.print_prefix = f"[{name}] "
+        self.data = SimpleNamespace(dict=dict)
 
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A node's answers: its boot, whether a reboot was asked for, and what the probe then finds."""
+    """A node's answers: its boot, whether a reboot was asked for, and what the probe then finds.
+
+    `breaks` are what its next new sessions raise, and `before` is what it was before the run.
+    """
     answers = SimpleNamespace(
-        boots=iter(["one"]), asked="yes", found=states.state(), reached=True, slept=0
+        boots=iter(["one"]),
+        asked="yes",
+        found=states.state(),
+        before=states.state(),
+        reached=True,
+        breaks=[],
     )
 
     def answer(connector: object, command: str) -> Any:
@@ -47,6 +59,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     def fresh(host: object) -> Iterator[None]:
         if not answers.reached:
             raise PyinfraError("no route to host")
+        if answers.breaks:
+            raise answers.breaks.pop(0)
         yield None
 
     def probe(host: object, connector: object) -> NodeState:
@@ -57,6 +71,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(restart, "_answer", answer)
     monkeypatch.setattr(restart, "fresh", fresh)
     monkeypatch.setattr(restart, "probe", probe)
+    monkeypatch.setattr(restart, "states", lambda run: {"a": answers.before})
     monkeypatch.setattr(restart, "sleep", lambda seconds: None)
     monkeypatch.setattr(restart, "monotonic", lambda: next(clock))
     return answers
@@ -90,6 +105,10 @@ def test_a_node_for_which_none_was_due(world: SimpleNamespace) -> None:
         ({"found": {"loaded": {"nvidia": ""}}}, "is back with no nvidia module loaded"),
         ({"found": {"loaded": {"nvidia": "535.1.1"}}}, "is back with nvidia 535.1.1 loaded"),
         ({"found": {"smi": {"gpus": [], "output": "No devices were found"}}}, "No devices"),
+        (
+            {"found": {"cuda_init": {"code": 999}}},
+            "is back with errors that it did not have before: driver.",
+        ),
     ],
 )
 def test_the_roll_out_ends_there(
@@ -107,6 +126,73 @@ def test_the_roll_out_ends_there(
     assert says in caplog.text
     assert not restart.begin(run, second)
     assert "not rebooted: a did not come back" in caplog.text
+
+
+# What a login raises while sshd closes, or has just begun: of pyinfra, paramiko, sockets, gevent.
+BREAKS = {
+    "pyinfra": PyinfraError("no route to host"),
+    "a socket": ConnectionResetError(104, "Connection reset by peer"),
+    "a socket's time": TimeoutError("timed out"),
+    "an end": EOFError(),
+    "paramiko": SSHException("Error reading SSH protocol banner"),
+    "the probe": ProbeError("the probe was cut off"),
+    "another class": KeyError("banner"),
+    "gevent": Timeout(9),
+}
+
+
+@pytest.mark.parametrize("error", BREAKS.values(), ids=BREAKS)
+def test_a_login_that_breaks(
+    world: SimpleNamespace, caplog: pytest.LogCaptureFixture, error: BaseException
+) -> None:
+    """It is waited for, and proved; and for ever it stops the roll-out, whatever breaks it."""
+    run: Any = Run()
+    node: Any = Node("a")
+    other: Any = Node("b")
+    world.boots = iter(["one", "two"])
+    world.breaks = [error]
+    assert restart.begin(run, node) and restart.finish(run, node, VERSION)
+    world.boots = iter(["two", "three", "one"])
+    world.breaks = [error] * 100
+    assert restart.begin(run, node) and not restart.finish(run, node, VERSION)
+    world.breaks = []
+    assert not restart.begin(run, other)
+    assert "no other node will be rebooted" in caplog.text
+
+
+@pytest.mark.parametrize("error", BREAKS.values(), ids=BREAKS)
+def test_a_proof_that_breaks(world: SimpleNamespace, error: BaseException) -> None:
+    """The node is back; its state can be asked for again, and else is unknown."""
+    run: Any = Run()
+    node: Any = Node("a")
+    other: Any = Node("b")
+    world.boots = iter(["one"])
+    assert restart.begin(run, node)
+    proof: Any = restart._wrong
+    world.breaks = [error]
+    assert restart._until(lambda: proof(run, node, VERSION), 300) == ""
+    world.breaks = [error] * 100
+    assert "its state is unknown" in restart._until(lambda: proof(run, node, VERSION), 300)
+    assert restart.begin(run, other) is False
+
+
+def test_errors_that_the_node_had_before(world: SimpleNamespace) -> None:
+    """They are no work of the reboot: the next node is rebooted."""
+    run: Any = Run()
+    node: Any = Node("a")
+    world.boots = iter(["one", "two"])
+    world.found = world.before = states.state({"driver": {"cuda_init": {"code": 999}}})
+    assert restart.begin(run, node) and restart.finish(run, node, VERSION)
+
+
+def test_a_node_that_becomes_right(world: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sshd answers before the driver is loaded."""
+    run: Any = Run()
+    node: Any = Node("a")
+    world.boots = iter(["one", "two"])
+    found = iter([states.state({"driver": {"loaded": {"nvidia": ""}}}), states.state()])
+    monkeypatch.setattr(restart, "probe", lambda host, connector: next(found))
+    assert restart.begin(run, node) and restart.finish(run, node, VERSION)
 
 
 def test_another_run_begins_anew(world: SimpleNamespace) -> None:
@@ -233,10 +319,35 @@ def test_a_node_whose_session_breaks_stops_the_others(
     assert "did not come back within 1800 s" in caplog.text
 
 
+@pytest.mark.parametrize("error", [KeyError("boot"), OSError(5, "I/O"), Timeout(1), GreenletExit()])
+def test_an_error_after_the_reboot_stops_the_others(
+    world: SimpleNamespace,
+    script: SimpleNamespace,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+) -> None:
+    """Of whatever class it is: the node is not proved, so no other one is rebooted."""
+    run: Any = Run()
+    node: Any = Node("a")
+    other: Any = Node("b")
+
+    def broken(*_: object, **__: object) -> bool:
+        raise error
+
+    monkeypatch.setattr(restart, "finish", broken)
+    with pytest.raises(type(error)):
+        restart.roll_out(run, node, VERSION, StringCommand("look"), StringCommand("x"), "", "")
+    assert not restart.begin(run, other)
+    assert "a did not come back" in caplog.text
+
+
 def test_the_area_lasts_as_long_as_the_reboot() -> None:
     """pyinfra ends an operation at its area's limit: the roll-out must hear of each node before."""
-    parts = (2 * restart.DRAIN_SECONDS, 2 * restart.CHECK_SECONDS, restart.SECONDS)
-    assert sum(parts) < restart.LIMIT_SECONDS
+    before = (2 * restart.DRAIN_SECONDS, 2 * restart.CHECK_SECONDS, restart.SECONDS)
+    # The last try of each wait may begin just before its end.
+    parts = (*before, restart.SETTLE_SECONDS, 2 * restart.TRY_SECONDS)
+    assert sum(parts) <= restart.LIMIT_SECONDS
     source = (Path(__file__).parents[2] / "deploy" / "gpu_node.py").read_text(encoding="utf-8")
     assert 'alone(host, "reboot", restart.LIMIT_SECONDS' in source
 
