@@ -16,7 +16,7 @@ from pyinfra.connectors.util import CommandOutput
 from typing_extensions import override
 
 from gpu_node.deploy.engine.scripts import Script, as_run, script
-from gpu_node.facts.limits import unsettled
+from gpu_node.facts.limits import confirmed, unsettled
 from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
 from gpu_node.facts.probe.training_user import AS_USER
 from gpu_node.inventories.escape import visible
@@ -127,6 +127,8 @@ class _Change:
         given = {"before": self.before, "after": after, "backups": backups(), "again": again}
         record = {"confirm": str(seconds), "record": "", "undo": "", "then": then}
         if seconds:
+            if not confirmed.is_confirmed(self.path):
+                raise ValueError(f"{self.path} is not in facts/limits/confirmed.py: add it there")
             folder = f"{PENDING}/{_key(self.path)}-{backups().rpartition('/')[2]}"
             record |= {"record": folder, "undo": self._undoing(folder, after, then)}
         words = {**_records(self.path, self.user), **given, **record, "write": write}

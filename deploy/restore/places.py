@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from gpu_node.facts.limits import unsettled
+from gpu_node.facts.limits.confirmed import PAM_STACK, SSHD, is_confirmed
 from gpu_node.facts.probe.globs import matches
-
-_HOME_KEYS = "*/.ssh/authorized_keys"
 
 
 @dataclass(frozen=True)
@@ -38,8 +36,8 @@ _PLACES = (
     Place("/etc/nccl.conf", "jobs that are running keep their settings"),
     Place("/etc/gpu-node/*", _SHELLS),
     Place("/etc/security/limits.d/*.conf", _SESSIONS),
-    Place("/etc/pam.d/sshd", _SESSIONS),
-    Place("/etc/ssh/sshd_config"),
+    Place(PAM_STACK, _SESSIONS),
+    Place(SSHD),
     Place("/etc/ssh/sshd_config.d/*.conf"),
     Place(
         "/etc/systemd/logind.conf.d/*.conf",
@@ -91,7 +89,7 @@ _PLACES = (
     Place("/etc/dnf/plugins/versionlock.list"),
     Place("/etc/dnf/versionlock.toml"),
     Place("*/.bashrc", _SHELLS, in_home=True),
-    Place(_HOME_KEYS, in_home=True),
+    Place("*/.ssh/authorized_keys", in_home=True),
 )
 
 
@@ -114,9 +112,9 @@ def _is_plain(path: str) -> bool:
 
 def locks_out(path: str) -> bool:
     """Whether a wrong content of a file can end all logins: a new session must confirm it."""
-    return path in unsettled.FILES or matches(path, _HOME_KEYS)
+    return is_confirmed(path)
 
 
 def is_of_sshd(path: str) -> bool:
     """Whether sshd reads a file only when it is reloaded."""
-    return path.startswith("/etc/ssh/sshd_config")
+    return path.startswith(SSHD)

@@ -8,6 +8,11 @@ from typing_extensions import override
 
 from gpu_node.facts.limits import services as daemons
 from gpu_node.facts.limits import unsettled
+from gpu_node.facts.limits.confirmed import CONF_D as CONF_D
+from gpu_node.facts.limits.confirmed import LAST_FILE as LAST_FILE
+from gpu_node.facts.limits.confirmed import OWN_FILE as OWN_FILE
+from gpu_node.facts.limits.confirmed import OWN_FILES as OWN_FILES
+from gpu_node.facts.limits.confirmed import PAM_STACK as PAM_STACK
 from gpu_node.facts.limits.misread import Misread, parse_misread
 from gpu_node.facts.limits.session import UNITS as UNITS
 from gpu_node.facts.limits.session import Item as Item
@@ -23,14 +28,6 @@ from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
 CONF = "/etc/security/limits.conf"
-CONF_D = "/etc/security/limits.d"
-# Our file; beside it is a mark for each change of it that is not confirmed yet.
-OWN_FILE = f"{CONF_D}/99-gpu-node.conf"
-# The same lines once more, after those of another file that would decide.
-LAST_FILE = f"{CONF_D}/zzzz-gpu-node.conf"
-OWN_FILES = (OWN_FILE, LAST_FILE)
-# The PAM stack of sshd, to which a deploy adds pam_limits.
-PAM_STACK = "/etc/pam.d/sshd"
 
 
 # The probe's connection is a separate session, so its shell has what any new session gets.

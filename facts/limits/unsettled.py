@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
+from gpu_node.facts.limits import confirmed
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
@@ -13,19 +14,13 @@ from gpu_node.facts.probe.shell import assigned, shell
 FOLDER = "/var/lib/gpu-node/pending"
 _RECORDS = shell("limits/unsettled")
 _SUM = re.compile(r"[0-9a-f]{64}")
-# The files that are replaced in this way, besides the authorized_keys of an account.
-FILES = frozenset(
-    {
-        "/etc/security/limits.d/99-gpu-node.conf",
-        "/etc/security/limits.d/zzzz-gpu-node.conf",
-        "/etc/pam.d/sshd",
-        "/etc/ssh/sshd_config",
-        "/etc/ssh/sshd_config.d/00-gpu-node.conf",
-    }
-)
-_KEYS = "/.ssh/authorized_keys"
 # One for each file, and for a few accounts; more are not ours, and settling each takes time.
 MOST = 12
+# Another version of gpu-node may have written them: the undo of its change must not be lost.
+_THEN = (
+    f"wait two minutes, in which the node undoes what gpu-node wrote, then remove what is left in "
+    f"{FOLDER}"
+)
 _USER = re.compile(r"[^\s:/-][^\s:/]{0,255}")
 
 
@@ -45,28 +40,24 @@ def listing(folder: str = FOLDER) -> str:
 SECTION = Section("limits.unsettled", listing(), root=True, light=True)
 
 
-def parse(text: str, files: Collection[str] = FILES) -> tuple[Waiting, ...]:
+def parse(text: str, files: Collection[str] | None = None) -> tuple[Waiting, ...]:
     """Parse lines `BEFORE AFTER MODE OWNER USER PATH`; `files` are those of the system.
 
     One file may have several records, of parallel runs: they are settled together.
     """
     lines = [line for line in lines_of(text) if line.strip()]
     if len(lines) > MOST:
-        raise Unreadable(
-            f"{len(lines)} records of unconfirmed changes, more than {MOST}: in "
-            f"{FOLDER} remove the files that gpu-node did not write"
-        )
-    return tuple(dict.fromkeys(_waiting(line, files) for line in lines))
+        raise Unreadable(f"{len(lines)} records of unconfirmed changes, more than {MOST}: {_THEN}")
+    known = confirmed.FILES if files is None else files
+    return tuple(dict.fromkeys(_waiting(line, known) for line in lines))
 
 
 def _waiting(line: str, files: Collection[str]) -> Waiting:
     _, after, _, _, user, path = [*line.split(" ", 5), "", "", "", "", ""][:6]
-    in_home = path.startswith("/") and path.endswith(_KEYS) and "/../" not in path
-    is_ours = (in_home and _USER.fullmatch(user)) or (user == "root" and path in files)
+    is_keys = confirmed.is_keys(path) and _USER.fullmatch(user)
+    is_ours = is_keys or (user == "root" and path in files)
     if not is_ours or not _SUM.fullmatch(after):
-        raise Unreadable(
-            f"gpu-node did not write this record: {line[:160]!r}; remove it from {FOLDER}"
-        )
+        raise Unreadable(f"gpu-node did not write this record: {line[:160]!r}: {_THEN}")
     return Waiting(user="" if user == "root" else user, path=path, after=after)
 
 

@@ -11,7 +11,9 @@ from gpu_node.deploy.engine.scripts import text
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, RESTORED, left_to_node
 from gpu_node.deploy.files.replace import confirm, replace, reread, restore, sum_of
-from gpu_node.facts.limits.unsettled import FILES, Waiting, listing, parse
+from gpu_node.facts.limits.confirmed import SSHD as MAIN
+from gpu_node.facts.limits.confirmed import SSHD_FIRST as OWN
+from gpu_node.facts.limits.unsettled import Waiting, listing, parse
 from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
 from gpu_node.facts.probe.globs import matches_any
 from gpu_node.facts.probe.lines import lines_of
@@ -22,9 +24,6 @@ from gpu_node.onboarding.errors import ContactError
 from gpu_node.onboarding.trust.login import NONE, TYPED, methods, open_by_key, prove_key
 from gpu_node.onboarding.trust.session import Session
 
-MAIN = "/etc/ssh/sshd_config"
-# Files are read in the order of their names, and the first value of a setting is the one.
-OWN = "/etc/ssh/sshd_config.d/00-gpu-node.conf"
 _HEAD = "# gpu-node: no logins by password; the first value of a setting is the one that counts.\n"
 # sshd before 8.7 has the last one beside the second; later ones take it for the second.
 _SETTINGS = (
@@ -79,7 +78,7 @@ def settle(session: Session, host_key: str) -> None:
     """Confirm over a new session what a run that was cut off left of sshd's files, or undo it."""
     done = session.as_root(listing(replacement.PENDING), _SECONDS)
     try:
-        waiting = parse("\n".join(done.out), {*FILES, MAIN, OWN}) if done.code == 0 else ()
+        waiting = parse("\n".join(done.out)) if done.code == 0 else ()
     except Unreadable as error:
         raise ContactError(f"{session.server.login}: {visible(str(error))}") from error
     for each in (each for each in waiting if each.path in (MAIN, OWN)):

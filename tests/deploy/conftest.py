@@ -10,6 +10,7 @@ import pytest
 
 from gpu_node.deploy.engine import scripts
 from gpu_node.deploy.files import replace as replacement
+from gpu_node.facts.limits import confirmed
 from tests import node_scripts
 
 # Each of these runs the real pip several times, a second a run: they are a lane of `make test-slow`
@@ -112,8 +113,14 @@ def note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The records of changes that wait to be confirmed, inside the test's own folder."""
+    """The records of changes that wait to be confirmed, inside the test's own folder.
+
+    A test's own files may be confirmed, beside those of a node.
+    """
     folder = tmp_path / "records" / "pending"
+    known = confirmed.is_confirmed
+    own = (str(tmp_path), "/var/tmp/gpu-node-", "/mnt/", "/tmp/gpu-node-")
+    monkeypatch.setattr(confirmed, "is_confirmed", lambda path: known(path) or path.startswith(own))
     monkeypatch.setattr(replacement, "PENDING", str(folder))
     yield folder
     # A timer ends with its record.

@@ -29,6 +29,7 @@ from gpu_node.facts.ask import patience
 from gpu_node.facts.ask import waiting as limits
 from gpu_node.facts.ask.patience import Patience
 from gpu_node.facts.ask.session import ProbeError
+from gpu_node.facts.limits import confirmed
 from gpu_node.facts.limits.unsettled import MOST, Waiting, listing, parse
 from gpu_node.facts.probe.file_bytes import FileContent
 from gpu_node.facts.probe.protocol import Unreadable
@@ -305,6 +306,24 @@ def test_a_node_that_is_silent_after_it_was_settled(monkeypatch: pytest.MonkeyPa
     assert "it sent nothing for 0.5 s while the others answered" in found["b"]
 
 
+@pytest.mark.parametrize("path", [*confirmed.FILES, "/home/alice/.ssh/authorized_keys"])
+def test_what_is_confirmed_is_known(path: str) -> None:
+    """A deploy may write each of these files so, and the next run knows the record of it."""
+    assert replace(path, OLD, "new", confirm_seconds=60)
+    (found,) = parse(f"{'a' * 64} {'b' * 64} 644 0:0 root {path}\n")
+    assert found.path == path
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/ssh/other_config", "/home/alice/.bashrc", "/home/../etc/.ssh/authorized_keys"]
+)
+def test_a_file_that_the_next_run_does_not_know(path: str) -> None:
+    """Nothing has it confirmed: the next run would not settle it, and advise to remove its undo."""
+    assert replace(path, OLD, "new")
+    with pytest.raises(ValueError, match=f"{path} is not in facts/limits/confirmed.py"):
+        replace(path, OLD, "new", confirm_seconds=60)
+
+
 def test_records_that_no_run_of_ours_left() -> None:
     """None of them is worked on: too many, another file, an account that is none."""
 
@@ -313,7 +332,7 @@ def test_records_that_no_run_of_ours_left() -> None:
 
     keys = "/home/alice/.ssh/authorized_keys"
     assert len(parse("".join(line(f"u{each}", keys) for each in range(MOST)))) == MOST
-    with pytest.raises(Unreadable, match=f"3000 records .* more than {MOST}: in "):
+    with pytest.raises(Unreadable, match=f"3000 records .* more than {MOST}: wait "):
         parse("".join(line("root", f"/home/u{each}/.ssh/authorized_keys") for each in range(3000)))
     for user, path in (
         ("root", "/etc/passwd"),

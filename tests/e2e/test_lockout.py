@@ -7,11 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from gpu_node.facts.limits.confirmed import SSHD as MAIN
+from gpu_node.facts.limits.confirmed import SSHD_FIRST as OWN
 from gpu_node.lab import answering, keys, nodes, roster
 from gpu_node.onboarding.errors import ContactError
 from gpu_node.onboarding.trust.host_keys import Server
 from gpu_node.onboarding.trust.login import methods, open_session
-from gpu_node.onboarding.trust.password_logins import MAIN, OWN, refuse_passwords
+from gpu_node.onboarding.trust.password_logins import refuse_passwords
 from gpu_node.onboarding.trust.session import Session
 from tests.e2e.conftest import APT_NODE, CONVERGED, let_in
 from tests.e2e.on_lab import MANAGED, converge, on

@@ -16,10 +16,13 @@ from typing_extensions import override
 from gpu_node.deploy.engine import scripts
 from gpu_node.deploy.engine.scripts import text
 from gpu_node.deploy.files import replace as replacement
+from gpu_node.facts.limits import confirmed
+from gpu_node.facts.limits.confirmed import SSHD as MAIN
+from gpu_node.facts.limits.confirmed import SSHD_FIRST as OWN
 from gpu_node.onboarding.errors import ContactError
 from gpu_node.onboarding.trust import password_logins as room
 from gpu_node.onboarding.trust.login import methods, open_session
-from gpu_node.onboarding.trust.password_logins import MAIN, OWN, refuse_passwords
+from gpu_node.onboarding.trust.password_logins import refuse_passwords
 from gpu_node.onboarding.trust.session import Session
 from tests.node_scripts import tree
 from tests.onboarding.serving import Sshd
@@ -53,6 +56,11 @@ def etc(sshd: Sshd, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (etc / "sshd_config.d").mkdir(parents=True)
     (etc / "sshd_config").write_text(CENTOS_7)
     (etc / "sshd_config").chmod(0o600)
+    monkeypatch.setattr(
+        confirmed,
+        "FILES",
+        {str(etc / name) for name in ("sshd_config", "sshd_config.d/00-gpu-node.conf")},
+    )
     monkeypatch.setattr(room, "MAIN", str(etc / "sshd_config"))
     monkeypatch.setattr(room, "OWN", str(etc / "sshd_config.d" / "00-gpu-node.conf"))
     monkeypatch.setattr(room, "_SETTLE_SECONDS", 1)
