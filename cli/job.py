@@ -33,6 +33,7 @@ from gpu_node.facts.host.state import SECTIONS, Name, parse_name
 from gpu_node.facts.job.state import MOST_BYTES
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.request import JOB
+from gpu_node.facts.probe.words import is_file_name
 from gpu_node.inventories.errors import did_you_mean, reason, shown, worded
 from gpu_node.inventories.nccl_variables import is_unknown, table
 from gpu_node.inventories.regular_file import NOT_UTF8, content
@@ -189,6 +190,8 @@ def _is_judged(name: str) -> bool:
 def _folder(base: str | None, launch: Launch) -> str | None:
     """Return where the job starts; None where it is unknown."""
     folder = below(base or "", launch.folder)
+    if not is_file_name(folder):
+        return None
     if folder[:1] in ("/", "~"):
         return folder
     return None if base is None else f"~/{folder}"

@@ -14,7 +14,7 @@ from types import FrameType
 import pytest
 
 from gpu_node.diagnose.cause import Cause, causes
-from gpu_node.diagnose.scan import KEPT, NEAR, NEAR_SIZE
+from gpu_node.diagnose.scan import KEPT, NEAR_SIZE
 from gpu_node.drift.env.bashrc import Blocks, with_blocks
 from gpu_node.drift.env.user_settings import our_conf_lines
 from gpu_node.drift.network.ifname import CONF

@@ -27,6 +27,7 @@ from gpu_node.drift.job.names import CONDA, CONFIG, MASTER, NODES, TORCHRUN, UNK
 from gpu_node.facts.job.state import JobState
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.request import JobAsked
+from gpu_node.facts.probe.words import is_file_name, is_host_name
 from gpu_node.inventories.wanted import JobsWanted
 
 # Where DeepSpeed and accelerate look without an option.
@@ -37,8 +38,6 @@ _OUT = re.compile(r"output|out_|save|log|tensorboard|cache|tmp|temp|checkpoint|c
 _IN = re.compile(r"resume|load|init|pretrained|input|data")
 _OF_PATHS = re.compile(r"(^|_)(dir|path|file|folder|config)$")
 _SUFFIX = re.compile(r"\.(py|json|jsonl|ya?ml|txt|csv|parquet|arrow|bin|pt|model|safetensors)$")
-# A name of a host, as it may stand in a hostfile.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 # What the program of the job may look for itself: files of these names.
 _GLOB = re.compile(r"[*?]|\[[^\[\]]+\]")
 _MOST_PATHS = 64
@@ -80,12 +79,15 @@ class Given:
     def arguments(self) -> tuple[tuple[str, str], ...]:
         """The arguments of the job's own program: option and value; "" where one is missing.
 
-        A path with * stands for files that the program, or a shell, looks for: it is unknown.
+        A path with * stands for files that the program, or a shell, looks for: it is unknown, and
+        so is a text that can be no name.
         """
-        return tuple(
-            (name, UNKNOWN if _GLOB.search(text) and _is_path(name, text) else text)
-            for name, text in _pairs(self.launch.innermost.arguments)
-        )
+
+        def is_unknown(name: str, text: str) -> bool:
+            return not is_file_name(text) or bool(_GLOB.search(text) and _is_path(name, text))
+
+        pairs = _pairs(self.launch.innermost.arguments)
+        return tuple((name, UNKNOWN if is_unknown(name, text) else text) for name, text in pairs)
 
     @property
     def is_inside(self) -> bool:
@@ -175,7 +177,7 @@ class Given:
         outside = [each for each in self.launch.nested if not each.is_inside]
         is_first = self.launch.is_inside or self.launch.kind == CONTAINER
         names = [] if is_first else [self._program(each.python or each.program) for each in outside]
-        return tuple(dict.fromkeys(name for name in names if name and UNKNOWN not in name))
+        return tuple(dict.fromkeys(name for name in names if name and is_file_name(name)))
 
     def _program(self, name: str) -> str:
         prefix = self.launch.prefix
@@ -190,19 +192,19 @@ class Given:
         address = self.launch.innermost.address
         files = (self.hostfile, self.accelerate_file, "" if self.config else self.config_file)
         names = [*self._listed(), *([address] if address else [])]
-        found = self.here.programs.values() if self.here else ()
+        found = [each for each in self.here.programs.values() if each] if self.here else []
         return JobAsked(
             folder=self.folder or "",
             hostfile=self.hostfile,
-            files=tuple(dict.fromkeys(filter(None, files))),
+            files=tuple(dict.fromkeys(each for each in files if each and is_file_name(each))),
             paths=tuple(self.paths),
-            programs=tuple(dict.fromkeys((*self.programs, *filter(None, found)))),
-            names=tuple(dict.fromkeys(name for name in names if _NAME.fullmatch(name))),
+            programs=tuple(dict.fromkeys((*self.programs, *filter(is_file_name, found)))),
+            names=tuple(dict.fromkeys(filter(is_host_name, names))),
         )
 
     def _known(self, path: str | None) -> str:
         """Return a path if it is known where it leads, else nothing."""
-        if not path or UNKNOWN in path:
+        if not path or not is_file_name(path):  # UNKNOWN is in no name
             return ""
         return path if path[0] in "/~" or self.folder is not None else ""
 
@@ -619,7 +621,7 @@ def _pairs(words: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 def _is_path(name: str, text: str) -> bool:
     """Whether an argument is a path; a model of a hub looks like a relative one."""
-    if "\n" in text or "://" in text or len(text) > 4000:
+    if "://" in text or not is_file_name(text):
         return False
     if text.startswith(("/", "./", "../", "~/")):
         return len(text.strip("/.")) > 0

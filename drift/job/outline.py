@@ -12,6 +12,7 @@ from gpu_node.drift.job.launch import CONTAINER, DEEPSPEED, MPIRUN
 from gpu_node.drift.job.names import UNKNOWN
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.problems import problems
+from gpu_node.facts.probe.words import is_file_name
 from gpu_node.inventories.plurals import counted
 
 
@@ -86,12 +87,16 @@ def lines(job: Job, report: Report) -> Iterator[str]:
 def _unknown(job: Job) -> Iterator[str]:
     """Yield the options, arguments and variables whose values are unknown, and what else is.
 
-    An empty number is one: a variable in its place may be set where the job runs.
+    An empty number is one: a variable in its place may be set where the job runs; so is a text that
+    can be no name.
     """
     launch = job.given.launch
     for each in launch.nested:
-        numbers = each.row.numbers
-        yield from (each.row.spelled(name) for name in numbers if each.options.get(name) == "")
+        for name, text in each.options.items():
+            if not is_file_name(text) or (not text and name in each.row.numbers):
+                yield each.row.spelled(name)
+        if not is_file_name(each.script):
+            yield "the program of the job"
         yield from each.others
     yield from (
         f"--{name}" if name else "an argument"

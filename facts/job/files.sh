@@ -7,7 +7,7 @@ show() {
   if [ ! -e "$at" ]; then status=missing
   elif [ ! -f "$at" ]; then status='not a regular file'
   elif [ ! -r "$at" ]; then status="closed to $(id -un)"
-  elif [ "$(head -c $((most + 1)) "$at" | wc -c)" -gt "$most" ]; then status="more than $most bytes"
+  elif [ "$(head -c $((most + 1)) <"$at" | wc -c)" -gt "$most" ]; then status="more than $most bytes"
   fi
   printf 'file\t%s\t%s\n' "$1" "$status"
   [ "$status" = read ] || return 1
@@ -17,6 +17,6 @@ show() {
 }
 for path; do
   show "$path" || continue
-  named=$(sed -n 's/^ *deepspeed_config_file: *["'\'']*\([^"'\'' ]*\).*/\1/p' "$at" | head -n 1)
-  case $named in ('' | none | null) ;; (*) show "$named" || : ;; esac
+  named=$(sed -n 's/^ *deepspeed_config_file: *["'\'']*\([^"'\'' ]*\).*/\1/p' <"$at" | head -n 1)
+  case $named in ('' | none | null | *[[:cntrl:]]*) ;; (*) show "$named" || : ;; esac
 done

@@ -1,12 +1,18 @@
 # What the names of $@, and of the hostfile, mean here: `name<tab>NAME<tab>ADDRESS ...`; nothing where it
-# means nothing, ? where no answer came.
+# means nothing, ? where no answer came. A word that getent would read as an option is no name.
 place "${hostfile:-/}"
 listed=
 [ ! -f "$at" ] || [ ! -r "$at" ] ||
-  listed=$(head -c @most@ "$at" | sed 's/#.*//' | awk '{ print $1 }' |
+  listed=$(head -c @most@ <"$at" | sed 's/#.*//' | awk '{ print $1 }' |
     grep -E '^[A-Za-z0-9._-]+$' | head -n @names@)
+while IFS= read -r name; do
+  set -- "$@" "$name"
+done <<END
+$listed
+END
 seen=' '
-for name in "$@" $listed; do
+for name; do
+  case $name in (*[!A-Za-z0-9._-]* | [!A-Za-z0-9]* | '') continue ;; esac
   case $seen in (*" $name "*) continue ;; esac
   seen="$seen$name "
   limited 3 getent ahosts "$name"

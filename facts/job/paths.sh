@@ -1,12 +1,26 @@
-# What is at each path of $@ for the training user: `path<tab>PATH<tab>KIND<tab>ACCESS<tab>FREE`, of
-# what is missing the access and the free bytes of the next folder above. Then its place. DeepSpeed's
-# configurations in $configs may name a folder for offload.
-IFS='
+# What is at each path for the training user: `path<tab>PATH<tab>KIND<tab>ACCESS<tab>FREE`, of what is
+# missing the access and the free bytes of the next folder above. Then its place. The paths are those
+# of $@, behind $1 and as many DeepSpeed configurations, which may name folders for offload.
+newline='
 '
-# shellcheck disable=SC2046,SC2086 # a path a line
-set -- "$@" $(cd "$folder" 2>/dev/null &&
-  sed -n 's/.*"nvme_path"[^"]*"\(\/[^"]*\)".*/\1/p' $configs 2>/dev/null | head -n 8)
-unset IFS
+# offload CONFIGURATION: prints the folders that it names; a line of an answer is one line.
+offload() {
+  place "$1"
+  [ ! -f "$at" ] || [ ! -r "$at" ] || head -c @most@ <"$at" |
+    sed -n 's/.*"nvme_path"[^"]*"\(\/[^"]*\)".*/\1/p' | sed '/[[:cntrl:]]/d'
+}
+left=$1 folders=
+shift
+while [ "$left" -gt 0 ]; do
+  folders=$folders$(offload "$1")$newline
+  shift
+  left=$((left - 1))
+done
+while IFS= read -r each; do
+  [ -z "$each" ] || set -- "$@" "$each"
+done <<END
+$(printf '%s' "$folders" | grep . | head -n 8)
+END
 for path; do
   place "$path"
   kind=other
@@ -15,7 +29,6 @@ for path; do
   elif [ ! -e "$at" ]; then kind=missing
   fi
   there=$at
-  # A word without a slash, as below a folder that is not absolute, has nothing above it.
   while [ ! -e "$there" ]; do
     case ${there%/*} in ('' | "$there") break ;; esac
     there=${there%/*}

@@ -20,9 +20,13 @@ of_conda() {
     [ ! -x "$folder/${1#*/}" ] || printf '%s\n' "$folder/${1#*/}"
   done | awk '{ path = $0 } END { if (NR == 1) print path }'
 }
-pythons=
+# The Pythons come behind the names in $@.
+newline='
+'
+names=$# seen=$newline
 for name; do
   case $name in
+    (-*) found= ;;
     (conda:*) found=$(of_conda "${name#conda:}") ;;
     (*) found=$(command -v "$name" 2>/dev/null) || found= ;;
   esac
@@ -31,17 +35,21 @@ for name; do
   if [ -n "$found" ]; then
     case ${name##*/} in
       (python | python[0-9]*) python=$found ;;
-      (*) python=$(head -n 1 "$found" 2>/dev/null | tr -d '\000' |
-        sed -n 's/^#! *\(\/[^ ]*\).*/\1/p')
+      (*) python=$({ head -n 1 <"$found"; } 2>/dev/null | tr -d '\000' |
+        sed -n 's/^#! *\(\/[^[:cntrl:] ]*\).*/\1/p')
         # A long prefix does not fit into #!: pip writes a line for sh.
-        [ "$python" != /bin/sh ] || python=$(sed -n "2s/^'*'exec' \"*\(\/[^ \"]*\).*/\1/p" "$found")
+        [ "$python" != /bin/sh ] ||
+          python=$(sed -n "2s/^'*'exec' \"*\(\/[^[:cntrl:] \"]*\).*/\1/p" <"$found")
         case $python in (*/env) python=$(command -v python3) || python= ;; esac ;;
     esac
   fi
   printf 'program\t%s\t%s\t%s\n' "$name" "$found" "$python"
-  case " $pythons " in (*" $python "*) ;; (*) pythons="$pythons $python" ;; esac
+  case $seen in (*"$newline$python$newline"*) continue ;; esac
+  [ -z "$python" ] || set -- "$@" "$python"
+  seen=$seen$python$newline
 done
-for python in $pythons; do
+shift "$names"
+for python; do
   # An environment's python is a link to another installation's, but for that its folder counts.
   prefix=${python%/*} prefix=${prefix%/bin}
   version='' packages=

@@ -24,7 +24,7 @@ from gpu_node.facts.probe.training_user import USE
 # Of a file that a job reads; how many names of a hostfile are resolved, how many ports are listed.
 MOST_BYTES, _MOST_NAMES, _MOST_PORTS = 65536, 64, 4096
 _FILES = shell("job/files", most=MOST_BYTES)
-_PATHS = PLACES + LIMITED + shell("job/paths")
+_PATHS = PLACES + LIMITED + shell("job/paths", most=MOST_BYTES)
 _NAMES = LIMITED + shell("job/names", most=MOST_BYTES, names=_MOST_NAMES)
 _PLACE, _PROGRAMS = shell("job/place"), shell("job/programs")
 # The time limits add up: a file server that does not answer takes 5 seconds a path.
@@ -38,13 +38,14 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     job = request.job
     if job is None:
         return ()
-    configs = "\n".join(each for each in job.files if each.endswith(".json"))
-    place = assigned(folder=job.folder, configs=configs, hostfile=job.hostfile) + _PLACE
+    configs = [each for each in job.files if each.endswith(".json")]
+    looked_at = (str(len(configs)), *configs, *job.paths)
+    place = assigned(folder=job.folder, hostfile=job.hostfile) + _PLACE
     ports = assigned(user=request.user) + shell("job/ports", most=_MOST_PORTS)
     programs = _section("programs", request, job.programs, _PROGRAMS, "as_launcher")
     return (
         _section("files", request, job.files, place + _FILES),
-        _section("paths", request, job.paths, place + _PATHS),
+        _section("paths", request, looked_at, place + _PATHS),
         *((programs,) if job.programs else ()),
         Section("job.ports", ports),
         _section("names", request, job.names, place + _NAMES),

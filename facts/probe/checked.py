@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from gpu_node.facts.probe.protocol import Unreadable
+from gpu_node.facts.probe.words import CONTROL
 
 # Kinds of public key that sshd accepts, and the words that the key itself must begin with.
 KEY_TYPES = (
@@ -37,7 +38,7 @@ _LARGEST_ID = 2**32 - 1
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,14}")
 _KERNEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+~-]{0,127}")
-_PATH = re.compile(r"/[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*")
+_PATH = re.compile(f"/[^{CONTROL}]*")
 # Names as useradd accepts them, and names of directory services: user@example.org, EXAMPLE\user.
 _USER = re.compile(r"\w[\w.@\\+-]{0,255}\$?")
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+~:_!-]{0,127}")

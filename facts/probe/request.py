@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_node.facts.probe.peers import SSH_PORT, Peer, peers_of
+from gpu_node.facts.probe.words import FILE_NAME, is_file_name, is_host_name
 
 # The value of `workspace_source` for the controller: no node has this name.
 CONTROLLER = "controller"
@@ -52,7 +53,7 @@ class JobAsked:
     """What is asked of a node about a job, whose working directory is `folder` (empty: the home).
 
     `files` are read, `paths` looked at, `programs` looked for, `names` looked up; those of the
-    `hostfile` are names too.
+    `hostfile` are names too. Raises ValueError for a text that can be no name.
     """
 
     folder: str = ""
@@ -61,6 +62,14 @@ class JobAsked:
     paths: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for each in (self.folder, self.hostfile, *self.files, *self.paths, *self.programs):
+            if not is_file_name(each):
+                raise ValueError(f"not the name of a file: {each[:60]!a}; allowed: {FILE_NAME}")
+        for each in self.names:
+            if not is_host_name(each):
+                raise ValueError(f"not the name of a host: {each[:60]!a}")
 
 
 @dataclass(frozen=True)

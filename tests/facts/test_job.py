@@ -87,3 +87,46 @@ def test_an_environment_of_conda(
     job = JobAsked(programs=("conda:dis/bin/run",))
     (program,), _ = parse_programs(asked(shell, "job.programs", job))
     assert program.path == (f"{tmp_path}/{found}" if found else "")
+
+
+def open_to_all(folder: Path) -> None:
+    """Let the training user read a folder of a test."""
+    for path in (folder, *folder.parents[:2]):
+        path.chmod(0o755)
+
+
+@pytest.mark.parametrize("shell", shells.SHELLS)
+def test_the_folders_of_a_configuration(shell: str, tmp_path: Path) -> None:
+    """Those for offload are paths of the job; a line of the file is at most one of them."""
+    (tmp_path / "ds *.json").write_text(
+        '{"offload_param": {"nvme_path": "/nowhere/a b*"},\n"nvme_path": "/nowhere/c\td"}'
+    )
+    open_to_all(tmp_path)
+    job = JobAsked(folder=str(tmp_path), files=("ds *.json",), paths=("ds *.json",))
+    found = parse_paths(asked(shell, "job.paths", job))
+    assert [(each.path, each.kind) for each in found] == [
+        *(("ds *.json", "file"), ("/nowhere/a b*", "missing"))
+    ]
+
+
+@pytest.mark.parametrize("shell", shells.SHELLS)
+def test_what_a_hostfile_lists(shell: str, tmp_path: Path) -> None:
+    """A word that getent would read as an option is no name."""
+    (tmp_path / "hostfile").write_text("--help slots=1\n-s files\nlocalhost slots=2\n")
+    open_to_all(tmp_path)
+    job = JobAsked(folder=str(tmp_path), hostfile="hostfile")
+    assert [*parse_names(asked(shell, "job.names", job))] == ["localhost"]
+
+
+@pytest.mark.parametrize("shell", shells.SHELLS)
+def test_a_program_whose_first_line_is_a_pattern(shell: str, tmp_path: Path) -> None:
+    """It is one name, and no list of the files that a shell finds for it."""
+    (tmp_path / "run").write_text("#!/usr/bin/e*\n")
+    (tmp_path / "run").chmod(0o755)
+    open_to_all(tmp_path)
+    names = ("-v", "sh", f"{tmp_path}/run")
+    programs, pythons = parse_programs(asked(shell, "job.programs", JobAsked(programs=names)))
+    assert [(each.name, each.python) for each in programs if each.name != "sh"] == [
+        *(("-v", ""), (names[-1], "/usr/bin/e*"))
+    ]
+    assert [(each.path, each.version) for each in pythons] == [("/usr/bin/e*", "missing")]
