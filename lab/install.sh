@@ -117,7 +117,7 @@ install() {
         *) wanted="$wanted $package" ;;
         esac
     done
-    # shellcheck disable=SC2086  # several words
+    # shellcheck disable=SC2086  # a list of packages
     apt install -y --no-remove --no-install-recommends $wanted ||
         fail "apt cannot install$wanted: $(reason)$(update_failed)"
     for package in $(missing "$@"); do

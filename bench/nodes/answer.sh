@@ -1,11 +1,12 @@
 # The one command of a node that answers at once: it reads all that is sent, and sends the stored
 # answer of the address that was called, with the time of now where the probe prints its clock.
 cat >/dev/null
-# shellcheck disable=SC2086 # into words
-set -- $SSH_CONNECTION
+read -r _ _ address _ <<END
+$SSH_CONNECTION
+END
 now=$(date +%s.%N)
 for name in clock.begin clock.end; do
   printf '\n%s begin %s 0 raw %s\n%s\n%s end %s\n' \
     '@@gpu-node' "$name" "${#now}" "$now" '@@gpu-node' "$name"
 done
-exec cat "$ANSWERS/$3.txt"
+exec cat "$ANSWERS/$address.txt"

@@ -90,10 +90,9 @@ as() {
   set -- "${3:-300}" "user=$(quoted "$1")
 $as_user
 { cd / && as_user $(quoted "$2"); echo \"ended \$?\"; } 2>&1 | tail -c 65536"
-  limit="timeout -s KILL $1"
+  limit=$1
   timeout --version >/dev/null 2>&1 || limit=
-  # shellcheck disable=SC2086 # into words
-  { printed=$($limit sh -c "$2" 9>&-); } 2>/dev/null
+  { printed=$(${limit:+timeout -s KILL "$limit"} sh -c "$2" 9>&-); } 2>/dev/null
   case $printed in
     (*'ended '[0-9] | *'ended '[0-9][0-9] | *'ended '[0-9][0-9][0-9]) ;;
     (*) printed="it did not end within $1 s; ended 124" ;;

@@ -16,12 +16,11 @@ way "$path"
   no "is reached by a link that others than root can change; nothing was changed: name $real in the \
 inventory"
 end=$(($(date +%s) + patience))
-limit="timeout -s KILL $patience"
+limit=$patience
 timeout --version >/dev/null 2>&1 || limit=
 # The names of find, without mount points and what is below them, and how the walk ended.
 named() {
-  # shellcheck disable=SC2086 # into words
-  { $limit find . -xdev -name "$newline" -prune -o "$@" 2>/dev/null; echo "end $?"; } |
+  { ${limit:+timeout -s KILL "$limit"} find . -xdev -name "$newline" -prune -o "$@" 2>/dev/null; echo "end $?"; } |
     awk -v real="$real" -v most="$most" '
       FILENAME != "-" {
         at = $5; gsub(/\\040/, " ", at); gsub(/\\011/, "\t", at); gsub(/\\134/, "\\", at)

@@ -41,13 +41,13 @@ confs=
 case $confs in (*source*) printf '%s\n' "$confs" | grep '^source ' ;; esac
 command -v dkms >/dev/null 2>&1 || exit 0
 echo present
-# built FOLDER NAME...: whether a folder has each of these modules.
+# built FOLDER NAMES: whether a folder has each of these modules, with blanks between them.
 built() {
-  of=$1
-  shift
-  [ $# -gt 0 ] || return 1
-  for name; do
-    for f in "$of/$name".ko*; do [ -e "$f" ] || return 1; done
+  [ -n "$2" ] || return 1
+  left=$2
+  while [ -n "$left" ]; do
+    for f in "$1/${left%% *}".ko*; do [ -e "$f" ] || return 1; done
+    case $left in (*' '*) left=${left#* } ;; (*) left= ;; esac
   done
 }
 by_files() {
@@ -70,8 +70,7 @@ by_files() {
     has=
     for kernel in "$added"/[0-9]*/*; do
       [ -d "$kernel/module" ] || continue
-      # shellcheck disable=SC2086 # into words
-      built "$kernel/module" $names || return 1
+      built "$kernel/module" "$names" || return 1
       has=${kernel#"$added/"} state=built
       link=$tree/$module/kernel-${has%/*}-${has##*/}
       [ ! -L "$link" ] || [ ! "$link" -ef "$kernel" ] || state=installed

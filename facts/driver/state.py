@@ -1,5 +1,6 @@
 """Driver: the NVIDIA module of every kernel, what is loaded, and what may remove or replace it."""
 
+import shlex
 from collections.abc import Sequence
 
 from typing_extensions import override
@@ -40,8 +41,9 @@ for name in sys.argv[2:]:
 
 
 def _updates() -> str:
-    names = " ".join(name for names in UPDATED.values() for name in names)
-    return LIMITED + assigned(names=names, spared=_SPARED.strip()) + shell("driver/updates")
+    names = shlex.join(name for names in UPDATED.values() for name in names)
+    given = f"set -- {names}\n{assigned(spared=_SPARED.strip())}"
+    return LIMITED + given + shell("driver/updates")
 
 
 SECTIONS = (

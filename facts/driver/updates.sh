@@ -1,5 +1,5 @@
-# Prints what installs updates automatically, and the packages that it skips. The patterns are tried
-# here, with a time limit: one may run forever.
+# Prints what installs updates automatically, and those of the packages $@ that it skips. The patterns
+# are tried here, with a time limit: one may run forever.
 if command -v unattended-upgrade >/dev/null 2>&1; then
   settings=$(apt-config dump 2>/dev/null)
   printf '%s\n' "$settings" | sed -n \
@@ -9,9 +9,7 @@ if command -v unattended-upgrade >/dev/null 2>&1; then
     sed -n 's/^Unattended-Upgrade::Package-Blacklist:: "\(.*\)";/\1/p' | head -c 65536)
   if [ -n "$patterns" ]; then
     printf '%s\n' "$patterns" | sed 's/^/pattern /'
-    # shellcheck disable=SC2086 # a name a word
-    limited 3 /usr/bin/python3 -I -c "$spared" "$patterns" \
-      $names
+    limited 3 /usr/bin/python3 -I -c "$spared" "$patterns" "$@"
     if [ "$code" = 0 ]; then printf '%s\n' "$output"; else echo "untried $code"; fi
   fi
   apt-mark showhold 2>/dev/null | sed 's/^/held /'

@@ -16,9 +16,8 @@ as_user() {
     # With this terminal that user could type commands into it: su gives none to a command, and sudo
     # does before 1.9.14.
     as_user_apart=
-    ! command -v setsid >/dev/null 2>&1 || as_user_apart=setsid
-    # shellcheck disable=SC2086 # nothing, or a word
-    as_user_env $as_user_apart sudo -n -u "$user" /bin/sh -c "$1"
+    ! command -v setsid >/dev/null 2>&1 || as_user_apart=yes
+    as_user_env ${as_user_apart:+setsid} sudo -n -u "$user" /bin/sh -c "$1"
     return $? # were it the last one, a shell could become it; setsid would not wait for its program
   fi
 }

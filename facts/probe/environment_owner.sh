@@ -8,7 +8,7 @@ environment_owner() (
   account=$(owner_of "$1") || exit 1
   case $account in (root) ;; (*) printf '%s\n' "$account"; exit ;; esac
   [ -e "$2" ] || { echo root; exit; }
-  environment=$1 program=$2 below='*-packages/*/*' depth='-maxdepth 1' more=
+  environment=$1 program=$2 below='*-packages/*/*' depth=1 more=
   [ -z "${3-}" ] || below=/ depth='' more=${PYTHONPATH-}
   real=$(readlink -f "$program") base=${real%/bin/*} from=
   # A python that is a copy finds its base by this file.
@@ -57,7 +57,6 @@ import
         ! -path '*/_distutils_hack/*' ! -path '*-info/*' ! -path '*/*customize*' -prune -o @odd@
       # A folder in a .pth file may have a start file, of which a package has an __init__.py.
       printf '%s\n' "$lines" | grep '^/' | while IFS= read -r top; do
-        # shellcheck disable=SC2086 # nothing, or two words
         find "$top" ${depth:+-maxdepth 2} -path "${depth:+*/*customize*}*" @odd@
       done
     } 2>/dev/null | awk '!seen[$1 " " $3 " " $4]++ && sub(/^[^\/]*/, "") { sub(/ -> .*/, ""); print }'
@@ -69,8 +68,7 @@ import
       [ -z "$more" ] || printf '%s\n' "$more" | tr : '\n' | grep '^/'
       printf '%s\n' "$lines" | sed -n 's/^quoted //; /^\//p'
       for each; do set -- "$@" "$each"/*-packages; shift; done
-      # shellcheck disable=SC2086 # nothing, or two words
-      find "$@" "$environment/pip.conf" "$environment/ssl" $depth -type l -exec ls -ld {} + |
+      find "$@" "$environment/pip.conf" "$environment/ssl" ${depth:+-maxdepth "$depth"} -type l -exec ls -ld {} + |
         awk 'sub(/^[^\/]*/, "") {
           at = index($0, " -> "); folder = substr($0, 1, at - 1); to = substr($0, at + 4)
           sub(/[^\/]*$/, "", folder)
@@ -83,6 +81,6 @@ import
   set -f
   IFS='
 '
-  # shellcheck disable=SC2086 # a path a word
+  # shellcheck disable=SC2086 # a path a line, and no pattern: set -f
   owner_of "$environment" "$program" $odd $led
 )

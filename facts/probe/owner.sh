@@ -71,23 +71,22 @@ END
   [ "$uid" != 0 ] || [ "$me" = 0 ] || { uid=$me name=${gn_me:-$(id -un)}; home=${HOME:-/}; }
   path=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
   set -- env -i PATH="$path" HOME="$home" USER="$name" LOGNAME="$name" LC_ALL=C "$@"
-  limit='timeout -s KILL '${owner_seconds:-20}
+  limit=${owner_seconds:-20}
   # Without timeout(1) the time limit of the caller kills the whole process group.
   if command -v setsid >/dev/null 2>&1 &&
     { [ "${gn_timeout-}" = yes ] || timeout --version >/dev/null 2>&1; }; then apart=setsid
   else limit='' apart=''; fi
-  # shellcheck disable=SC2086 # into words
   if [ "$uid" = "$me" ]; then
-    set -- $limit "$@"
+    set -- ${limit:+timeout -s KILL "$limit"} "$@"
     apart='' # its terminal is its own
   elif [ "$me" != 0 ]; then
     [ "${owner_sudo:-no}" = yes ] ||
       owner_fail "$asked owns it, and ${gn_me:-$(id -un)} runs only what is root's or its own" 126
-    set -- sudo -n -u "$name" -- $limit "$@"
+    set -- sudo -n -u "$name" -- ${limit:+timeout -s KILL "$limit"} "$@"
   elif env -i PATH="$path" setpriv --reuid "$uid" --regid "$gid" --init-groups true 2>/dev/null; then
-    set -- $limit setpriv --reuid "$uid" --regid "$gid" --init-groups "$@"
+    set -- ${limit:+timeout -s KILL "$limit"} setpriv --reuid "$uid" --regid "$gid" --init-groups "$@"
   else
-    set -- $limit su -s /bin/sh "$name" -c "exec $(owner_quoted "$@")"
+    set -- ${limit:+timeout -s KILL "$limit"} su -s /bin/sh "$name" -c "exec $(owner_quoted "$@")"
   fi
   # The variables of who runs this stay behind, before the account changes: they may be passwords.
   # So do descriptors: one of a lock would keep it for as long as a process of that account lives.

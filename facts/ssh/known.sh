@@ -4,12 +4,11 @@ set -f
   { echo "$home/.ssh/config is not a regular file"; exit 1; }
 newline='
 '
-# known_in FILE NAME ...: prints the keys of names in a known_hosts file. One awk reads a file that
-# has plain names; hashes and patterns are for ssh-keygen.
+# known_in FILE NAMES: prints the keys of names, with blanks between them, in a known_hosts file. One
+# awk reads a file that has plain names; hashes and patterns are for ssh-keygen.
 known_in() {
   file=$1
-  shift
-  awk -v asked="$*" '
+  awk -v asked="$2" '
     BEGIN { asks = split(asked, names, " "); for (i = 1; i <= asks; i++) wanted[names[i]] }
     /^[ \t]*([#@]|$)/ || NF < 3 { next }
     tolower($1) != $1 || $1 ~ /[|*?!]/ { odd = 1; exit }
@@ -24,8 +23,8 @@ known_in() {
       if (odd || tolower(asked) != asked) exit 1
       for (i = 1; i <= asks; i++) printf "%s", keys[names[i]]
     }' "$file" 2>/dev/null && return
-  for each; do
-    ssh-keygen -F "$each" -f "$file" 2>/dev/null | awk -v each="$each" '!/^[#@]/ && NF > 2 {
+  printf '%s\n' "$2" | tr ' ' '\n' | while IFS= read -r each; do
+    ssh-keygen -F "$each" -f "$file" 2>/dev/null </dev/null | awk -v each="$each" '!/^[#@]/ && NF > 2 {
       print "known " each " " $2 " " $3 }'
   done
 }
@@ -33,10 +32,7 @@ known_in() {
 look_up() {
   IFS=$newline
   for file in $reads; do
-    IFS=' '
-    # shellcheck disable=SC2086 # into words
-    [ ! -f "$file" ] || [ ! -r "$file" ] || known_in "$file" $together
-    IFS=$newline
+    [ ! -f "$file" ] || [ ! -r "$file" ] || known_in "$file" "$together"
   done
   unset IFS
 }

@@ -4,12 +4,11 @@ unset SSH_AUTH_SOCK SSH_ASKPASS DISPLAY
 end=$(($(date +%s) + all_seconds))
 [ "$untried" = 0 ] || printf 'untried %s\n' "$untried"
 try() {
-  # shellcheck disable=SC2086 # nothing, or two words
   limited "$login_seconds" both ssh -v -n -o BatchMode=yes -o StrictHostKeyChecking=yes \
     -o UpdateHostKeys=no -o CheckHostIP=no -o ConnectTimeout="$connect_seconds" \
     -o NumberOfPasswordPrompts=0 -o ControlMaster=no -o ControlPath=none \
     -o ClearAllForwardings=yes -o ForwardAgent=no -o ForwardX11=no -o PermitLocalCommand=no \
-    $port "$1" 'exit 0'
+    ${port:+-p "$port"} "$1" 'exit 0'
   last=
   [ "$code" != 0 ] || return 0
   # The output of the other node's shell may be in any encoding.
@@ -57,7 +56,7 @@ lane() {
       # Launchers run `ssh NAME`: the port is in ssh's settings.
       port=
       login "$node" name "$node" || { count=$((count + 1)); continue; }
-      [ "$number" = @ssh_port@ ] || port="-p $number"
+      [ "$number" = @ssh_port@ ] || port=$number
       [ "$address" = - ] || login "$node" address "$address"
     fi
     count=$((count + 1))

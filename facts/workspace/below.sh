@@ -5,15 +5,14 @@
 # out, with all below it: its lines would be taken for other entries.
 # The end: 0, 1 (an entry could not be read), 137 (the time limit), most (the limit for entries) or
 # gone.
-walk=
-! timeout --version >/dev/null 2>&1 || walk='timeout -s KILL @seconds@'
+limit=@seconds@
+timeout --version >/dev/null 2>&1 || limit=
 newline='*
 *'
 below() {
   { cd -P -- "$1" && real=$(env pwd -P); } 2>/dev/null || { printf '%s\t0\t0\t0\tgone\t\n' "$1"; return; }
   # An entry is printed once, a folder without the bits twice, and a file three times.
-  # shellcheck disable=SC2086
-  { $walk find . -xdev -name "$newline" -prune -o \( \
+  { ${limit:+timeout -s KILL "$limit"} find . -xdev -name "$newline" -prune -o \( \
       -type d ! -perm "-$2" -print -print -o \
       -type f -links 1 ! -perm -4000 ! -perm -2000 ! -perm "-$3" -print -print -print -o \
       -print \) 2>/dev/null; echo "end $?"; } |

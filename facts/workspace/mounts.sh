@@ -3,9 +3,8 @@
 mounts() {
   [ -r /proc/self/mountinfo ] || return 0
   folder=$(readlink -f "$1" 2>/dev/null) && [ -n "$folder" ] || folder=$1
-  tables=/proc/self/mountinfo
-  [ ! -r /etc/fstab ] || tables="$tables /etc/fstab"
-  # shellcheck disable=SC2086
+  set -- /proc/self/mountinfo
+  [ ! -r /etc/fstab ] || set -- "$@" /etc/fstab
   awk -v path="$folder" '
     FILENAME != "/etc/fstab" { mounted[$5]; next }
     $1 ~ /^#/ || $2 !~ /^\/./ || NF < 3 || $3 == "swap" { next }
@@ -16,5 +15,5 @@ mounts() {
     END {
       if (nearest != "" && !(nearest in mounted)) print "unmounted " nearest
       if (path in mounted) print "mountpoint"
-    }' $tables
+    }' "$@"
 }

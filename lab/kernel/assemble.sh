@@ -33,12 +33,12 @@ apt apt-get update -o APT::Update::Error-Mode=any
 first=$(release "$first") update=$(release "$update")
 test "$first"
 test "$update"
-kernels=
+# shellcheck disable=SC2086  # a list of packages
+set -- $BOOT
 for release in "$first" "$update"; do
-    kernels="$kernels linux-image-$release linux-headers-$release"
+    set -- "$@" "linux-image-$release" "linux-headers-$release"
 done
-# shellcheck disable=SC2086  # several words each
-apt apt-get install --yes --download-only $BOOT $kernels >/dev/null
+apt apt-get install --yes --download-only "$@" >/dev/null
 rm -rf "$packages/partial" "$packages/lock"
 printf '%s\n' "$first" "$update" >"$made/kernels"
 

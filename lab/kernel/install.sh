@@ -66,7 +66,7 @@ GRUB_DISABLE_OS_PROBER=true
 END
 printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
 chmod 755 /usr/sbin/policy-rc.d
-# shellcheck disable=SC2086  # several words
+# shellcheck disable=SC2086  # a list of packages
 apt-get -qq install --yes --no-install-recommends -o Dpkg::Use-Pty=0 $BOOT \
     "linux-headers-$FIRST" "linux-image-$FIRST" >/mnt/install.log 2>&1 || {
     tail -n 40 /mnt/install.log >&2
