@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,15 +45,10 @@ def test_an_option_of_several_lines(option: str) -> None:
 @pytest.mark.parametrize("text", ["a\nb", "a\tb", "a\0", "\x9b", "\udc80", "x" * 4096, "é" * 2048])
 def test_what_is_no_name_is_not_sent(text: str) -> None:
     """Whatever asks for it."""
-    for ask in (
-        lambda: JobAsked(files=("/a", text)),
-        lambda: JobAsked(paths=("/a", text)),
-        lambda: JobAsked(programs=("sh", text)),
-        lambda: JobAsked(folder=text),
-        lambda: JobAsked(hostfile=text),
-    ):
+    several: dict[str, Any] = dict.fromkeys(("files", "paths", "programs"), ("/a", text))
+    for name, value in {**several, "folder": text, "hostfile": text}.items():
         with pytest.raises(ValueError, match=f"not the name of a file: .*; allowed: {FILE_NAME}"):
-            ask()
+            JobAsked(**{name: value})
 
 
 @pytest.mark.parametrize("text", ["", "-x", "--help", "a b", "a\n", "*", "x" * 254])
