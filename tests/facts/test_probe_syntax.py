@@ -79,50 +79,33 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return files
 
 
-@pytest.fixture(scope="module", params=SHELLS)
-def parsed(request: pytest.FixtureRequest, files: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """The exit code and the output of `sh -n` for each piece; one process starts all of them."""
-    program, *options = SHELLS[request.param]
+@pytest.mark.parametrize("each_shell", SHELLS)
+def test_each_shell_can_parse_them(each_shell: str, files: dict[str, str]) -> None:
+    """`sh -n` finds no error; one process starts all of them."""
+    program, *options = SHELLS[each_shell]
     command = " ".join([str(shutil.which(program)), *options, "-n"])
     loop = f'for file; do {command} "$file" >"$file.out" 2>&1; echo "$?"; done'
     done = subprocess.run(["sh", "-c", loop, "sh", *files], capture_output=True, text=True)
     codes = zip(files, done.stdout.split(), strict=True)
-    return {files[file]: (code, Path(f"{file}.out").read_text()) for file, code in codes}
+    parsed = {files[file]: (code, Path(f"{file}.out").read_text()) for file, code in codes}
+    assert {piece: each for piece, each in parsed.items() if each != ("0", "")} == {}
 
 
-@pytest.mark.parametrize("piece", PIECES)
-def test_each_shell_can_parse_it(piece: str, parsed: dict[str, tuple[str, str]]) -> None:
-    """`sh -n` finds no error."""
-    assert parsed[piece] == ("0", "")
-
-
-@pytest.fixture(scope="module")
-def objections(files: dict[str, str]) -> dict[str, list[str]]:
-    """What shellcheck reports about each piece; two calls check all, as its start takes longest."""
-    found: dict[str, list[str]] = {piece: [] for piece in PIECES}
-    codes = 0
+def test_shellcheck_has_no_objection(files: dict[str, str]) -> None:
+    """Nothing but POSIX sh, and none of its traps; two calls check all: its start takes longest."""
+    found = []
     for excluded, pieces in {
         EXCLUDED: SCRIPTS.keys(),
         f"{EXCLUDED},{BY_COMMENT}": PIECES.keys() - SCRIPTS.keys(),
     }.items():
         names = [file for file, piece in files.items() if piece in pieces]
-        done = subprocess.run(
-            ["shellcheck", "-s", "sh", "-e", excluded, "-f", "json", *names],
-            capture_output=True,
-            text=True,
-        )
+        words = ["shellcheck", "-s", "sh", "-e", excluded, "-f", "json", *names]
+        done = subprocess.run(words, capture_output=True, text=True)
+        listed = json.loads(done.stdout)
         # 0: nothing to report; 1: something. Anything else is no check at all.
-        assert done.returncode in (0, 1) and done.stderr == "", done
-        codes |= done.returncode
-        for each in json.loads(done.stdout):
-            found[files[each["file"]]].append(
-                f"line {each['line']}: SC{each['code']} {each['message']}"
-            )
-    assert any(found.values()) == bool(codes)
-    return found
-
-
-@pytest.mark.parametrize("piece", PIECES)
-def test_shellcheck_has_no_objection(piece: str, objections: dict[str, list[str]]) -> None:
-    """Nothing but POSIX sh, and none of its traps."""
-    assert objections[piece] == []
+        assert (done.returncode, done.stderr) == (int(bool(listed)), ""), done
+        found += [
+            f"{files[each['file']]}:{each['line']}: SC{each['code']} {each['message']}"
+            for each in listed
+        ]
+    assert found == []
