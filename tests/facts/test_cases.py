@@ -24,10 +24,10 @@ def test_each_section_has_a_case() -> None:
     assert {case.subject for case in ALL} == every
 
 
-@pytest.mark.parametrize("case", ALL, ids=str)
-def test_a_case_says_where_it_comes_from(case: Case) -> None:
+def test_a_case_says_where_it_comes_from() -> None:
     """The comment distinguishes a recorded answer from a described one."""
-    assert case.about.startswith(("Recorded on ", "Not recorded: "))
+    begun = ("Recorded on ", "Not recorded: ")
+    assert [str(case) for case in ALL if not case.about.startswith(begun)] == []
 
 
 def _named(expected: Any, value: Any) -> Any:
