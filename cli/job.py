@@ -16,6 +16,7 @@ import click
 from pydantic import ValidationError
 
 from gpu_node.cli.asking import nodes_of
+from gpu_node.drift.job import launchers
 from gpu_node.drift.job.job import Given, Here, Job, job_of
 from gpu_node.drift.job.launch import (
     DEEPSPEED,
@@ -79,7 +80,7 @@ def _refused(error: NoLaunch, inventory: str) -> str:
         return worded(str(error), "", _LAUNCHERS, then)
     is_below = not posixpath.isabs(inventory) and Path(inventory).exists()
     file = f"{'$PWD/' * is_below}{_QUOTED.sub(_ESCAPED, inventory)}"
-    of = f"--sbatch {run[-1]} " if error.words[0] == _SBATCH else ""
+    of = f"--sbatch {shlex.quote(run[1])} " if error.words[0] == _SBATCH else ""
     check = f'CHECK="$(command -v gpu-node) check-job {file} {of}--" {shlex.join(run)}'
     then = (
         "in the script, write ${CHECK:-} before the launcher and ${CHECK:+exit} on the next line, "
@@ -91,12 +92,12 @@ def _refused(error: NoLaunch, inventory: str) -> str:
 def _script(words: Sequence[str]) -> list[str]:
     """Return the command that runs a script, if words do; else nothing."""
     name = posixpath.basename(words[0]) if words else ""
-    rest = [*words[1:]]
     if name == _SBATCH:
-        return ["bash", *rest[-1:]] if rest else []
+        left = launchers.table().launchers[SRUN].options(words[1:]).left
+        return ["bash", *left] if left else []
     if name in SHELLS:
-        is_text = any(re.fullmatch("-[a-z]*c", each) for each in rest)
-        return [] if is_text or not rest else [*words]
+        is_text = any(re.fullmatch("-[a-z]*c", each) for each in words)
+        return [] if is_text or not words[1:] else [*words]
     if not words or (not name.endswith(_SUFFIXES) and not _is_shell_script(words[0])):
         return []
     return ["bash", *words]
@@ -172,8 +173,8 @@ def given_job(
         first = launch.nested if launch.sent.path else launch.nested[:1]
         own = [each.python or each.program for each in first if not launch.prefix]
         programs = {name: shutil.which(name) or "" for name in own if name and "/" not in name}
-        process = Here("" if folder else os.getcwd(), programs, names)
-        base, names = folder or process.folder, {}
+        base = below(os.getcwd(), folder or "")
+        process, names = Here("" if folder else base, programs, names), {}
     if base is None:
         base = limited_data(inventory, [launcher])[launcher].get("workspace_path")
     text = here(config) if config else None

@@ -362,7 +362,14 @@ class _Making:
         for each in self.given.launch.nested:
             row = each.row
             for option, meant in each.wrong.items():
-                self._add(NODES, option, f"not an option of {each.kind}", meant)
+                found = Fault(
+                    Thing(option),
+                    f"not an option of {each.kind}",
+                    meant,
+                    "the launcher ends with an error, unless it is of a later release",
+                    severity="warning",
+                )
+                self.faults.setdefault(NODES, []).append(found)
             for name, number in row.numbers.items():
                 if (text := each.options.get(name)) and not number.has(text):
                     rule = MASTER if name == row.roles.get("port") else NODES

@@ -76,7 +76,7 @@ def config(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault
 
 @rule(
     "job.nodes",
-    "error",
+    ("error", "warning"),
     between=True,
     command=_COMMAND,
     stops="every",

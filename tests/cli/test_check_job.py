@@ -219,6 +219,19 @@ def test_what_a_launcher_sends(line: str, sent: list[str]) -> None:
     assert given.is_clear("train.py", is_launcher=True)
 
 
+def test_the_input_of_a_script(run: Run) -> None:
+    """Nothing that the command starts reads it."""
+    kept, (reading, writing) = os.dup(0), os.pipe()
+    os.dup2(reading, 0)
+    try:
+        run("--", *DEEPSPEED, hostfile=HOSTFILE, ds_json="{}")
+        assert os.fstat(0).st_rdev == os.stat(os.devnull).st_rdev
+    finally:
+        os.dup2(kept, 0)
+        for descriptor in (kept, reading, writing):
+            os.close(descriptor)
+
+
 @pytest.mark.parametrize("other", [{}, {"boot": "other"}, {"boot": ""}, {"name": "other"}])
 def test_this_machine(other: dict[str, str]) -> None:
     """It has the kernel's boot and the name: a container has the one alone."""
