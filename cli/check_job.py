@@ -88,7 +88,6 @@ def check_job(
     with loading():
         from gpu_node.cli.asking import ask, read_answers
         from gpu_node.cli.job import (
-            asked_name,
             given_job,
             is_here,
             job_data,
@@ -112,12 +111,12 @@ def check_job(
     size = parameters_of(parameters)
     if answers is not None:
         seen = read_answers(inventory, limit, answers)
-        state = seen[launcher].state
-        started_here = is_here(state.host.name if state else None)
-        given = given_job(inventory, launcher, launch, folder, config, started_here)
     else:
-        started_here = is_here(asked_name(inventory, launcher))
-        given = given_job(inventory, launcher, launch, folder, config, started_here)
+        seen = ask(inventory, [launcher], only=("host.name",))
+    state = seen[launcher].state
+    started_here = is_here(state.host.name if state else None)
+    given = given_job(inventory, launcher, launch, folder, config, started_here)
+    if answers is None:
         seen = ask(inventory, limit, data=job_data(inventory, limit, given))
     job, seen = with_job(given, launcher, seen, size)
     report = stopping(report_of(inventory, seen), job)

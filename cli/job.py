@@ -29,10 +29,9 @@ from gpu_node.drift.job.launch import (
     of_words,
 )
 from gpu_node.drift.report.seen import Seen
-from gpu_node.facts.ask.gather import ask_each, limited_data
-from gpu_node.facts.host.state import SECTIONS, Name, parse_name
+from gpu_node.facts.ask.gather import limited_data
+from gpu_node.facts.host.state import Name
 from gpu_node.facts.job.state import MOST_BYTES
-from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.request import JOB
 from gpu_node.facts.probe.words import is_file_name
 from gpu_node.inventories.errors import did_you_mean, reason, shown, worded
@@ -134,25 +133,11 @@ def launcher_of(inventory: str, limit: Iterable[str], node: str | None) -> str:
     return launcher
 
 
-def asked_name(inventory: str, launcher: str) -> Name | None:
-    """Ask the node that starts the job which machine it is; None where it does not answer."""
-    section = next(each for each in SECTIONS if each.name == "host.name")
-    answer = ask_each(inventory, [launcher], [section])[launcher]
-    if isinstance(answer, str):
-        return None
-    try:
-        return parse_name(answer.sections[section.name].require())
-    except (Unreadable, ValueError):
-        return None
-
-
 def is_here(name: Name | None) -> bool:
     """Whether a node is this machine: a container has the kernel's boot, and another name."""
-    try:
-        own = (_BOOT.read_text().strip(), socket.gethostname())
-    except OSError:
+    if name is None or not name.boot or name.name != socket.gethostname():
         return False
-    return name is not None and own == (name.boot, name.name) and bool(name.boot)
+    return _BOOT.exists() and _BOOT.read_text().strip() == name.boot
 
 
 def given_job(

@@ -43,6 +43,7 @@ FOLDER = "/data/job"
 PATHS = (FOLDER, "train.py", "ds.json")
 # The names of this machine, and what a shell of it has.
 BOOT = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+OWN = {"name": socket.gethostname(), "boot": BOOT, "addresses": (), "offset": "+0000"}
 SHELL = {"NCCL_SOCKET_IFNAME": "bond9", "NCCL_IB_DISABL": "1", "TOKEN": "s3cret"}
 HOSTFILE = "a100-01 slots=2\nv100-01 slots=2\n"
 
@@ -87,7 +88,8 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         asked: list[Any] = []
 
         def gather(inventory: str, limit: object, deep: bool, data: Any, **_: Any) -> Any:
-            asked.append(data[JOB])
+            if JOB in data:
+                asked.append(data[JOB])
             return {name: answer(name) for name in NODES}
 
         def answer(name: str) -> Answer:
@@ -98,13 +100,11 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
             }
             gpus = {"driver": {"smi": {"gpus": [V100, V100]}}} if name == "v100-01" and v100 else {}
             made = merged(merged(of, gpus), change or {})
+            made = merged(made, {"host": {"name": {**OWN, "boot": BOOT if here else "another"}}})
             state = states.state(states.named(made, name))  # type: ignore[arg-type]
             return Answer(data, state, reached=True)
 
         monkeypatch.setattr("gpu_node.cli.asking.gather", gather)
-        own = {"name": socket.gethostname(), "boot": BOOT, "addresses": (), "offset": "+0000"}
-        name = Name.model_validate({**own, "boot": BOOT if here else "another"})
-        monkeypatch.setattr("gpu_node.cli.job.asked_name", lambda *_: name)
         started = [] if here else ["--dir", FOLDER]
         line = ["gpu-node", "check-job", str(folder / "site.py"), *started, *words]
         monkeypatch.setattr(sys, "argv", line)
@@ -235,8 +235,7 @@ def test_the_input_of_a_script(run: Run) -> None:
 @pytest.mark.parametrize("other", [{}, {"boot": "other"}, {"boot": ""}, {"name": "other"}])
 def test_this_machine(other: dict[str, str]) -> None:
     """It has the kernel's boot and the name: a container has the one alone."""
-    own = {"name": socket.gethostname(), "boot": BOOT, "addresses": None, "offset": "+0000"}
-    assert is_here(Name.model_validate({**own, **other})) is not bool(other)
+    assert is_here(Name.model_validate({**OWN, **other})) is not bool(other)
     assert not is_here(None)
 
 
