@@ -95,12 +95,12 @@ class Program(_Row):
                 if not has_value:
                     left.insert(0, f"-{value}")
             named = self._named(text)
-            name = named[0]
-            if len(named) > 1 or (self.is_whole and not self._is_known(name)):
+            name = named[0] if len(named) == 1 else text.lstrip("-")
+            if self.is_whole and not self._is_known(name):
                 meant = named if len(named) > 1 else self._near(text)
                 if meant:
                     found.wrong[text] = ", ".join(map(self.spelled, meant))
-                    name = meant[0]
+                    name = meant[0] if len(meant) == 1 else name
                 else:
                     others.append(text)
             if not has_value:
