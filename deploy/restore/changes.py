@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 
 # difflib takes quadratic time, and what a node sends decides.
 _MOST_LINES = 1000
@@ -20,29 +21,36 @@ def changed_lines(path: str, now: str | None, new: str | None) -> Iterator[str]:
         yield f"{path}: is removed"
         return
     yield f"{path}: {'is written again' if now is None else 'gets its earlier content'}"
-    old_lines, new_lines = (_lines(text or "") for text in (now, new))
-    first = _alike(old_lines, new_lines)
-    last = _alike(old_lines[first:][::-1], new_lines[first:][::-1])
-    gone, come = (each[first : len(each) - last] for each in (old_lines, new_lines))
-    if max(len(gone), len(come)) > _MOST_LINES:
-        yield f"  {len(gone)} lines become {len(come)} lines: too many to compare here"
+    gone, come = _unlike(now or "", new)
+    counts = [text.count("\n") + 1 for text in (gone, come)]
+    if max(counts) > _MOST_LINES:
+        yield f"  {counts[0]} lines become {counts[1]} lines: too many to compare here"
         return
     # Two lines name the files; the others begin with -, + or @.
-    diff = [*difflib.unified_diff(gone, come, n=0, lineterm="")][2:]
+    diff = [*difflib.unified_diff(gone.split("\n"), come.split("\n"), n=0, lineterm="")][2:]
     lines = [line for line in diff if not line.startswith("@")]
     yield from (f"  {_text(line)}" for line in lines[:_MOST_SHOWN])
     if len(lines) > _MOST_SHOWN:
         yield f"  ... ({len(lines) - _MOST_SHOWN} more lines)"
 
 
-def _lines(text: str) -> list[str]:
-    return text.split("\n")
+def _unlike(old: str, new: str) -> tuple[str, str]:
+    """Return two texts without the lines in common at their beginning, and at their end.
+
+    No list has all lines: millions of empty ones would take a hundred times the text.
+    """
+    same = _common(len(old), len(new), lambda count: old[:count] == new[:count])
+    start = old.rfind("\n", 0, same) + 1
+    old, new = old[start:], new[start:]
+    same = _common(len(old), len(new), lambda count: old[-count:] == new[-count:])
+    line_end = old.find("\n", len(old) - same)
+    rest = len(old) - line_end if line_end >= 0 else 0
+    return old[: len(old) - rest], new[: len(new) - rest]
 
 
-def _alike(old: list[str], new: list[str]) -> int:
-    """Return how many lines two lists have in common at their beginning."""
-    pairs = enumerate(zip(old, new, strict=False))
-    return next((at for at, (one, other) in pairs if one != other), min(len(old), len(new)))
+def _common(one: int, other: int, is_same: Callable[[int], bool]) -> int:
+    """Return how many characters two texts of these lengths have in common at one end."""
+    return bisect_left(range(1, min(one, other) + 1), True, key=lambda count: not is_same(count))
 
 
 def _text(line: str) -> str:

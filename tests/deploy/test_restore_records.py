@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gpu_node.deploy.driver.operations import KERNEL_HOLD
 from gpu_node.deploy.engine.scripts import FILES, text
 from gpu_node.deploy.files.replace import ABSENT
-from gpu_node.deploy.restore.changes import changed_lines
+from gpu_node.deploy.restore.changes import _unlike, changed_lines
 from gpu_node.deploy.restore.commands import left_alone
 from gpu_node.deploy.restore.places import place_of
 from gpu_node.deploy.restore.records import Change, RunRecord, Unusable, parse
 from gpu_node.deploy.restore.walk import runs_back_to, target
 from tests import case_files
 from tests.case_files import Case
+from tests.examples import examples
 
 CASES = case_files.cases(Path(__file__).parent / "restore")
 SUMS = {"$A": sha256(b"a").hexdigest(), "$B": sha256(b"b").hexdigest()}
@@ -145,6 +149,33 @@ def test_lines_that_stay_are_not_shown() -> None:
     assert [*changed_lines("/x", "a\n-- end\n", "a\n")][1:] == ["  --- end"]
     assert [*changed_lines("/x", "a\n", None)] == ["/x: is removed"]
     assert [*changed_lines("/x", None, "gr\xc3\xb6\xdf\n")][1:] == ["  +grö\\xdf"]
+
+
+def test_a_huge_file_takes_no_more_than_its_text() -> None:
+    """A list of 11 million empty lines takes 40 times as much; a line in it is still shown."""
+    now = "\n" * (11 << 20)
+    middle = len(now) // 2
+    tracemalloc.start()
+    try:
+        shown = [*changed_lines("/etc/hosts", now, f"{now[:middle]}ours{now[middle:]}")]
+        far = [*changed_lines("/etc/hosts", now, f"a{now}b")]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert shown[1:] == ["  -", "  +ours"] and "too many to compare here" in far[1]
+    assert peak < 6 * len(now)
+
+
+@settings(max_examples=examples(1000), deadline=None)
+@given(*[st.text("ab\n")] * 4)
+def test_lines_in_common(head: str, one: str, other: str, tail: str) -> None:
+    """What both texts begin and end with is left out, and no more than that."""
+    old, new = f"{head}{one}{tail}", f"{head}{other}{tail}"
+    gone, come = _unlike(old, new)
+    rest = len(old) - len(gone)
+    assert rest == len(new) - len(come)
+    ways = [(old[:at], old[len(old) - rest + at :]) for at in range(rest + 1)]
+    assert any((old, new) == (a + gone + z, a + come + z) for a, z in ways)
 
 
 def test_a_huge_file_is_not_compared() -> None:
