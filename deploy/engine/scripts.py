@@ -44,7 +44,7 @@ NOTE = package_locks.NOTE
 PATIENCE_SECONDS, RUN_SECONDS = 300, 600
 # These define only functions; a script also calls them when it runs as another user.
 _FUNCTIONS = (
-    *("writers", "closed", "as_user_within", "place", "pending", "no_answer", "pip_left"),
+    *("writers", "closed", "as_user_within", "place", "record", "pending", "no_answer", "pip_left"),
 )
 # What a script gets by its line `# Given: NAME ...`, beside what areas have for it (`Hooks.given`).
 _GIVEN = {"owner": OWNER, "as_user": AS_USER, **dict([HIDE, PROCESS])}
@@ -57,9 +57,14 @@ def text(name: str) -> str:
     return FILES[name].read_text(encoding="utf-8")
 
 
+@cache
 def needed(name: str) -> tuple[str, ...]:
-    """Return the scripts that stand before `name`.sh, in this order: its line `# Needs: ...`."""
-    return _named(name, "Needs")
+    """Return the scripts that stand before `name`.sh, in this order: its line `# Needs: ...`.
+
+    Before each of them stands what that one needs.
+    """
+    named = _named(name, "Needs")
+    return tuple(dict.fromkeys(more for each in named for more in (*needed(each), each)))
 
 
 def harmless_holders(name: str) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ eval "$owner"
 python=$prefix/bin/python3
 [ -x "$python" ] || python=$prefix/bin/python
 account=$(environment_owner "$prefix" "$python" 2>&1) || fail "$account; nothing was changed"
-note wheels "$prefix"
+note wheels "$account" "$prefix"
 cd / || fail "cannot work in /; nothing was changed"
 # What a job imports from elsewhere is not the environment's, and may be another user's.
 unset PYTHONPATH

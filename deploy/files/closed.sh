@@ -19,7 +19,7 @@ trusted_path() {
   is_shared=''
   walk "$1" trusted_sees trusted_lacks || [ -z "$walk_link" ] || no "$walk_link is a link that cannot be followed"
   [ -z "$is_shared" ] || no "users other than root may write in ${walk_at%/*}"
-  [ "$walk_at" = / ] || echo "$walk_at"
+  [ "$walk_at" = / ] || printf '%s\n' "$walk_at"
 }
 trusted_sees() {
   case $walk_mode:$walk_rest in

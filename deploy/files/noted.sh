@@ -1,11 +1,11 @@
 # Notes what a run does on a node, in its folder: files that are written by `put`, and what is changed beside
 # files. `gpu-node restore` puts the files back, and lists the rest.
 # Variables: backups (the run's folder; empty: nothing is noted).
-# Needs: writers closed place
+# Needs: writers closed place record
 # shellcheck shell=sh disable=SC2154,SC2034
-noted_kind=''
+noted_kind='' noted_words=''
 
-# noted_line FILE LINE: adds a line to a record of this run.
+# noted_line FILE LINE: adds a line, as record.sh writes it, to a record of this run.
 noted_line() {
   [ -n "$backups" ] || return 0
   closed "${backups%/*}" "$backups" && (umask 077; printf '%s\n' "$2" >>"$backups/$1") &&
@@ -29,10 +29,10 @@ noted_copy() {
 # written FILE WAS [NEW]: notes that root's FILE, of which WAS is what `saved` printed, is as it is now, or
 # is to be as NEW, or absent if NEW is empty. The line is that of replace.sh.
 written() {
-  noted_new=absent noted_old=${2%% *}
+  noted_new=absent noted_old=${2%% *} noted_owners=${2##* } noted_mode=${2#* }
   case ${3-$1} in ('') ;; (*) [ ! -e "${3-$1}" ] || noted_new=$(noted_sum "${3-$1}") ;; esac
   [ "$noted_old" = "$noted_new" ] ||
-    noted_line manifest "$noted_old $noted_new ${2#* } root $1" ||
+    noted_line manifest "$(record "$noted_old" "$noted_new" "${noted_mode% *}" "$noted_owners" root "$1")" ||
     { echo "gpu-node: $backups/manifest: cannot be written ($why)" >&2; return 1; }
 }
 # kept FILE NEW: both, before NEW replaces FILE; NEW is empty if FILE is to be removed.
@@ -40,10 +40,13 @@ kept() {
   noted_was=$(saved "$1") && written "$1" "$noted_was" "$2"
 }
 
-# note KIND WORD...: when this script ends, notes what it has changed: `packages`, or `wheels PREFIX`, as
-# they differ then; or `copy PATH`, `module VERSION KERNEL` and the like, as they are here, if it succeeds.
+# note KIND WORD...: when this script ends, notes what it has changed: `packages`, or `wheels ACCOUNT PREFIX`, as
+# they differ then; or `copy ACCOUNT PATH`, `module SOURCE VERSION KERNEL` and the like, as they are here, if
+# it succeeds. ACCOUNT is whose it is, and who can take it back.
 note() {
-  noted_kind=$*
+  noted_kind=$1
+  noted_words=$(record "$@")
+  [ "$1" != wheels ] || noted_prefix=$3
   noted_before=$(noted_there)
   trap 'noted_code=$?; noted_end; ! command -v clear_sent >/dev/null 2>&1 || clear_sent' EXIT
   trap 'exit 1' HUP INT TERM
@@ -60,11 +63,11 @@ noted_there() {
       ! command -v rpm >/dev/null 2>&1 ||
         rpm -qa --qf 'rpm %{NAME} %{VERSION}-%{RELEASE}\n' 2>/dev/null
       ;;
-    ('wheels '*)
-      for each in "${noted_kind#* }"/lib/python*/site-packages/*.dist-info; do
+    (wheels)
+      for each in "$noted_prefix"/lib/python*/site-packages/*.dist-info; do
         # A user may have made it: a line break in a name would begin another line.
         case ${each##*/} in (*[!A-Za-z0-9._+!-]*) continue ;; esac
-        [ ! -d "$each" ] || echo "wheel ${noted_kind#* } ${each##*/}"
+        [ ! -d "$each" ] || printf '%s\n' "$noted_words ${each##*/}"
       done
       ;;
   esac
@@ -73,13 +76,13 @@ noted_there() {
 noted_end() {
   {
     case $noted_kind in
-      (packages | 'wheels '*)
+      (packages | wheels)
         { printf '%s\n' "$noted_before" | sed 's/^/- /'; noted_there | sed 's/^/+ /'; } | sort -k2 |
           awk '{ line = substr($0, 3); count[line]++; sign[line] = $1 }
             END { for (line in count) if (count[line] == 1 && line != "") print sign[line], line }' |
           sort -k2 | head -n 500
         ;;
-      (*) [ "$noted_code" != 0 ] || printf '%s\n' "+ $noted_kind" ;;
+      (*) [ "$noted_code" != 0 ] || printf '%s\n' "+ $noted_words" ;;
     esac
   } | while IFS= read -r line; do noted_line also "$line" || break; done
 }

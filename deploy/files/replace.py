@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing_extensions import override
 from gpu_node.deploy.engine.scripts import Script, as_run, script
 from gpu_node.facts.limits import confirmed, unsettled
 from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
+from gpu_node.facts.probe.records import ABSENT as ABSENT
 from gpu_node.facts.probe.training_user import AS_USER
 from gpu_node.inventories.escape import visible
 
@@ -35,8 +37,6 @@ def backups() -> str:
 
 # On the node: records of unconfirmed changes, which only root can read.
 PENDING = unsettled.FOLDER
-# What stands for the sha256 of a file that does not exist.
-ABSENT = "absent"
 # How often a file is read again if other runs write it meanwhile.
 _TRIES = 5
 # The output of replace.sh in this case.
@@ -154,7 +154,7 @@ def _records(path: str, user: str) -> dict[str, str]:
 
 
 def _key(path: str) -> str:
-    return sum_of(path)[:16]
+    return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 
 def _is_root(user: str) -> bool:

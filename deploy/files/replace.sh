@@ -6,7 +6,7 @@
 # of the file's records begin), record (the folder of this one), undo (undo.sh with its variables), then
 # (sh: has a daemon read the file, or empty).
 # stdin: one line, a printf format.
-# Needs: writers closed as_user_within place lock pending
+# Needs: writers closed as_user_within place record lock pending
 # shellcheck shell=sh disable=SC2154,SC2059
 set -u
 umask 077
@@ -46,8 +46,8 @@ read_file() {
     fail "its mode cannot be read; nothing was changed"
 }
 
-# The line is what this run has done to the file: BEFORE AFTER MODE UID:GID USER PATH; mode and owner are
-# those that it had. No value from the user decides where the backup is.
+# The line is what this run has done to the file, as record.sh writes it: BEFORE AFTER MODE UID:GID USER PATH;
+# mode and owner are those that it had. No value from the user decides where the backup is.
 keep() {
   closed "${backups%/*}" "$backups" ||
     fail "no backup can be kept in $backups: $why; nothing was changed"
@@ -61,7 +61,7 @@ keep() {
     [ -e "$saved" ] || { cp -p "$was" "$saved" && durable "$saved"; } ||
       { rm -f "$saved"; fail "cannot be backed up; nothing was changed"; }
   fi
-  line="$before $after $kind ${user:-root} $file"
+  line=$(record "$before" "$after" "${kind% *}" "${kind#* }" "${user:-root}" "$file")
   printf '%s\n' "$line" >>"$backups/manifest" && durable "$backups/manifest" ||
     fail "$backups/manifest cannot be written (disk full?); nothing was changed"
 }

@@ -4,7 +4,6 @@
 # Needs: writers closed place lock copier noted
 # shellcheck shell=sh disable=SC2016,SC2154,SC2015
 set -u
-note copy "$path"
 [ ! -e "$path" ] && [ ! -L "$path" ] || no "it was created meanwhile; the copy is in $partial"
 way "$partial/"
 by=$(id -un) owner=$by
@@ -18,6 +17,7 @@ by=$(id -un) owner=$by
     owner=$(stat -c %U -- "$partial/tree") || no "nothing was copied"
   fi
 }
+note copy "$owner" "$path"
 # Without it, what root moves to a name in a sticky folder may end behind a link.
 only=-T
 mv --help 2>&1 | grep -q -e ' -T' || {

@@ -8,15 +8,25 @@ from dataclasses import dataclass, field
 
 from gpu_node.deploy.restore.records import RunRecord
 
-# Words behind the kind of a line, and its command: {run} is the folder of the run's backups.
+# Of a kind of line: the command, by the words behind the kind, and whether the first of them is the
+# account that runs it: root would follow what a user puts in the place of a folder, and run what a
+# user installs. {run} is the folder of the run's backups.
 _FIXED = {
-    ("copy", 1): "rm -r {0}",
-    ("workspace", 2): "rsync -a {1}/ {0}/",
-    ("module", 3): "dkms remove {0}/{1} -k {2}",
-    ("cmake", 2): "find {1} -lname '/opt/cmake-{0}/*' -delete; rm -r /opt/cmake-{0}; "
-    "cp -P {run}{1}/* {1}/",
+    "copy": (True, "rm -r -- {0}"),
+    "workspace": (True, "rsync -a -- {1}/ {0}/"),
+    "module": (False, "dkms remove {0}/{1} -k {2}"),
+    "cmake": (
+        False,
+        "find {1} -lname '/opt/cmake-{0}/*' -delete; rm -r -- /opt/cmake-{0}; "
+        "cp -P -- {run}{1}/* {1}/",
+    ),
 }
 _WHAT = {"copy": "copied", "workspace": "overwritten", "module": "built", "cmake": "installed"}
+
+
+def _by(account: str, command: str) -> str:
+    """Return a command for root that runs another one as an account, with its home."""
+    return command if account == "root" else f"sudo -H -u {shlex.quote(account)} -- {command}"
 
 
 @dataclass
@@ -32,58 +42,73 @@ def left_alone(runs: Sequence[RunRecord], top: str) -> Iterator[str]:
     for run in runs:
         yield from _packages(run)
         for _, kind, *words in run.also:
-            if (kind, len(words)) in _FIXED:
-                quoted = map(shlex.quote, words)
-                command = _FIXED[kind, len(words)].format(*quoted, run=f"{top}/{run.name}")
-                yield f"{_WHAT[kind]}: {' '.join(words)}: {command}"
+            if kind in _FIXED:
+                has_account, form = _FIXED[kind]
+                account, *names = words if has_account else ("root", *words)
+                command = form.format(*map(shlex.quote, names), run=f"{top}/{run.name}")
+                yield f"{_WHAT[kind]}: {' '.join(names)}: {_by(account, command)}"
 
 
 def _packages(run: RunRecord) -> Iterator[str]:
-    found: dict[tuple[str, str, str], _Versions] = {}
+    found: dict[_Package, _Versions] = {}
     for sign, kind, *words in run.also:
-        where, name, version = _package(kind, words)
-        if name:
-            versions = found.setdefault((kind, where, name), _Versions())
+        if kind in _BACK:
+            package, version = _package(kind, words)
+            versions = found.setdefault(package, _Versions())
             (versions.new if sign == "+" else versions.gone).append(version)
-    for (kind, where, name), versions in found.items():
+    for package, versions in found.items():
         gone, new = ", ".join(versions.gone), ", ".join(versions.new)
         change = (
             f"{gone} became {new}" if gone and new else f"{new} is new" if new else f"{gone} went"
         )
-        command = _BACK[kind](where, name, versions)
-        yield f"{where + ': ' if where else ''}{name} {change}: {command}"
+        where = f"{package.where}: " if package.where else ""
+        command = _BACK[package.kind](package, versions)
+        yield f"{where}{package.name} {change}: {_by(package.account, command)}"
 
 
-def _package(kind: str, words: Sequence[str]) -> tuple[str, str, str]:
-    """Return where a package is (a Python environment), name and version; empty: no package."""
-    if kind in ("deb", "rpm") and len(words) == 2:
-        return "", words[0], words[1]
-    if kind == "wheel" and len(words) == 2:
-        name, _, version = words[1].removesuffix(".dist-info").partition("-")
-        return words[0], name.replace("_", "-"), version
-    return "", "", ""
+@dataclass(frozen=True)
+class _Package:
+    """A package: of the system, or of a Python environment (`where`) of an account."""
+
+    kind: str
+    name: str
+    account: str = "root"
+    where: str = ""
 
 
-def _deb(_: str, name: str, versions: _Versions) -> str:
+def _package(kind: str, words: Sequence[str]) -> tuple[_Package, str]:
+    """Return a package, and its version."""
+    if kind == "wheels":
+        account, where, metadata = words
+        name, _, version = metadata.removesuffix(".dist-info").partition("-")
+        return _Package(kind, name.replace("_", "-"), account, where), version
+    name, version = words
+    return _Package(kind, name), version
+
+
+def _deb(package: _Package, versions: _Versions) -> str:
     if not versions.gone:
-        return f"apt-get remove {shlex.quote(name)}"
-    return f"apt-get install --allow-downgrades {shlex.quote(f'{name}={versions.gone[0]}')}"
+        return f"apt-get remove -- {shlex.quote(package.name)}"
+    wanted = shlex.quote(f"{package.name}={versions.gone[0]}")
+    return f"apt-get install --allow-downgrades -- {wanted}"
 
 
-def _rpm(_: str, name: str, versions: _Versions) -> str:
+def _rpm(package: _Package, versions: _Versions) -> str:
     # Several versions of a kernel's package are installed side by side.
-    new = [shlex.quote(f"{name}-{each}") for each in versions.new]
+    new = [shlex.quote(f"{package.name}-{each}") for each in versions.new]
     if not versions.gone:
-        return f"yum remove {' '.join(new)}"
+        return f"yum remove -- {' '.join(new)}"
     verb = "downgrade" if new else "install"
-    return f"yum {verb} {' '.join(shlex.quote(f'{name}-{each}') for each in versions.gone)}"
+    gone = " ".join(shlex.quote(f"{package.name}-{each}") for each in versions.gone)
+    return f"yum {verb} -- {gone}"
 
 
-def _wheel(where: str, name: str, versions: _Versions) -> str:
-    pip = f"{shlex.quote(where)}/bin/python -m pip"
+def _wheel(package: _Package, versions: _Versions) -> str:
+    # -I: no file of the folder in which it is called is imported.
+    pip = f"{shlex.quote(package.where)}/bin/python -I -m pip"
     if not versions.gone:
-        return f"{pip} uninstall {shlex.quote(name)}"
-    return f"{pip} install --no-deps {shlex.quote(f'{name}=={versions.gone[0]}')}"
+        return f"{pip} uninstall -- {shlex.quote(package.name)}"
+    return f"{pip} install --no-deps -- {shlex.quote(f'{package.name}=={versions.gone[0]}')}"
 
 
-_BACK = {"deb": _deb, "rpm": _rpm, "wheel": _wheel}
+_BACK = {"deb": _deb, "rpm": _rpm, "wheels": _wheel}

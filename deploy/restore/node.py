@@ -13,7 +13,15 @@ from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, not_kept, put_back
 from gpu_node.deploy.files.replace import ABSENT, replace, sum_of
 from gpu_node.deploy.restore import places
-from gpu_node.deploy.restore.records import MOST_BYTES, MOST_RUNS, RunRecord, Unusable, parse
+from gpu_node.deploy.restore.records import (
+    MOST_BYTES,
+    MOST_LINES,
+    MOST_READ,
+    MOST_RUNS,
+    RunRecord,
+    Unusable,
+    parse,
+)
 from gpu_node.deploy.restore.walk import Target
 from gpu_node.drift.ssh.sudo import becoming_root
 from gpu_node.facts.ask.execute import NoAnswer, Rights, execute
@@ -43,8 +51,15 @@ class NodeFiles:
 
     def runs(self) -> tuple[RunRecord, ...]:
         """Return what runs have recorded, the newest first; raises Refused, Unusable."""
-        bounds = {"most_runs": str(MOST_RUNS), "most_bytes": str(MOST_BYTES)}
-        lines = self._run(script("runs", top=self.top, **bounds)).stdout_lines
+        # One line more shows that there are too many.
+        bounds = {
+            "runs": MOST_RUNS,
+            "lines": MOST_LINES + 1,
+            "bytes": MOST_BYTES,
+            "total": MOST_READ,
+        }
+        most = {f"most_{name}": str(bound) for name, bound in bounds.items()}
+        lines = self._run(script("runs", top=self.top, **most)).stdout_lines
         if lines == ["closed"]:
             user = self.host.data.dict().get("ssh_user") or "the SSH user"
             found = f"{self.top}, which only root can read"

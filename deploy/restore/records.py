@@ -7,22 +7,42 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
-from gpu_node.deploy.files.replace import ABSENT
 from gpu_node.deploy.restore.places import place_of
+from gpu_node.facts.probe.records import Change, change_of, is_account, path_of, words_of
 from gpu_node.inventories.escape import visible
 
 # A node may send anything: the most that is taken of it. A year of one run a week is less.
 MOST_RUNS, MOST_LINES, MOST_BYTES = 64, 600, 1 << 18
+MOST_READ = 4 << 20
 MOST_FILES, MOST_TOTAL = 100, 64 << 20
 RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}Z(-[0-9a-f]{6})?")
-_SUM = rf"{ABSENT}|[0-9a-f]{{64}}"
-# As replace.sh writes it: BEFORE AFTER MODE UID:GID USER PATH. A mode has no setuid bit.
-_LINE = re.compile(
-    rf"(?P<before>{_SUM}) (?P<after>{_SUM}) (?:- -|(?P<mode>[0-7]{{1,3}}) "
-    r"(?P<owners>[0-9]{1,10}:[0-9]{1,10})) (?P<user>[^\s:/-][^\s:/]{0,255}) (?P<path>/.{1,4000})"
-)
-# As noted.sh writes it.
-_ALSO = re.compile(r"[+-]( [A-Za-z0-9@%+=:,./_~-]{1,300}){2,4}")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9@%+=:,.~_-]{0,299}")
+_METADATA = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]*-[A-Za-z0-9][A-Za-z0-9_.!+]*\.dist-info")
+
+
+def _is_name(word: str) -> bool:
+    return _NAME.fullmatch(word) is not None
+
+
+def _is_path(word: str) -> bool:
+    return word.startswith("/") and word.isprintable() and len(word) <= 4096
+
+
+def _is_metadata(word: str) -> bool:
+    return _METADATA.fullmatch(word) is not None
+
+
+# What a run notes beside files, as noted.sh writes it: the kind, and what its words are. They are
+# to be words of a command: none is an option.
+_ALSO = {
+    "deb": (_is_name, _is_name),
+    "rpm": (_is_name, _is_name),
+    "wheels": (is_account, _is_path, _is_metadata),
+    "module": (_is_name, _is_name, _is_name),
+    "cmake": (_is_name, _is_path),
+    "copy": (is_account, _is_path),
+    "workspace": (is_account, _is_path, _is_path),
+}
 _LATEST = 1 << 34
 
 
@@ -31,25 +51,18 @@ class Unusable(Exception):
 
 
 @dataclass(frozen=True)
-class Change:
-    """One change of a file: its sha256 before and after, or "absent"; mode and owners before.
+class Unread:
+    """A line of a record that cannot be taken back: its file, if it has one, and the reason."""
 
-    `user` is whose home it is in, or root.
-    """
-
-    before: str
-    after: str
-    mode: str
-    owners: str
-    user: str
     path: str
+    why: str
 
 
 @dataclass(frozen=True)
 class RunRecord:
     """What one run has recorded: `also` are lines of noted.sh, split into words.
 
-    `problem` is why the run cannot be taken back: its record is not as gpu-node writes it.
+    `unread` costs its file; `problem` is why the whole run cannot be taken back.
     """
 
     name: str
@@ -57,6 +70,7 @@ class RunRecord:
     changes: tuple[Change, ...] = ()
     also: tuple[tuple[str, ...], ...] = ()
     problem: str = ""
+    unread: tuple[Unread, ...] = ()
 
 
 @dataclass
@@ -66,10 +80,11 @@ class _Draft:
     changes: list[Change] = field(default_factory=list)
     also: list[tuple[str, ...]] = field(default_factory=list)
     problem: str = ""
+    unread: list[Unread] = field(default_factory=list)
 
     def done(self) -> RunRecord:
         given = tuple(self.changes), tuple(self.also)
-        return RunRecord(self.name, self.when, *given, self.problem)
+        return RunRecord(self.name, self.when, *given, self.problem, tuple(self.unread))
 
 
 def parse(lines: Sequence[str]) -> tuple[RunRecord, ...]:
@@ -109,26 +124,33 @@ def _begun(rest: str) -> _Draft:
 def _take(draft: _Draft, kind: str, rest: str) -> None:
     if kind == "also":
         # It is only shown: a line that is none of ours is left out.
-        if _ALSO.fullmatch(rest) and len(draft.also) < MOST_LINES:
-            draft.also.append(tuple(rest.split(" ")))
+        if len(draft.also) < MOST_LINES and (words := _also(rest)):
+            draft.also.append(words)
     elif kind == "refused":
         draft.problem = draft.problem or visible(rest, 300)
-    elif len(draft.changes) >= MOST_LINES:
+    elif len(draft.changes) + len(draft.unread) >= MOST_LINES:
         draft.problem = draft.problem or f"it has more than {MOST_LINES} lines"
-    elif kind == "manifest" and (change := _change(rest)) is not None:
-        draft.changes.append(change)
-    else:
+    elif kind != "manifest":
         draft.problem = draft.problem or f"gpu-node did not write this line: {_shown(rest)}"
+    elif (change := change_of(rest)) is None:
+        why = f"gpu-node did not write this line: {_shown(rest)}"
+        draft.unread.append(Unread(path_of(rest), f"run {draft.name}: {why}"))
+    elif place_of(change.path, change.user) is None:
+        why = f"run {draft.name}: no run of {visible(change.user, 60)} writes this file"
+        draft.unread.append(Unread(change.path, why))
+    else:
+        draft.changes.append(change)
 
 
-def _change(line: str) -> Change | None:
-    match = _LINE.fullmatch(line)
-    if match is None or place_of(match["path"], match["user"]) is None:
-        return None
-    if (match["before"] == ABSENT) != (match["mode"] is None):
-        return None
-    given = {name: value or "" for name, value in match.groupdict().items()}
-    return Change(**given)
+def _also(line: str) -> tuple[str, ...]:
+    """Return the words of a line of noted.sh; none if it is not one."""
+    words = words_of(line)
+    sign, kind = (*words, "", "")[:2]
+    kinds = _ALSO.get(kind, ())
+    if sign not in ("+", "-") or not kinds or len(words) != len(kinds) + 2:
+        return ()
+    is_ours = all(is_right(word) for is_right, word in zip(kinds, words[2:], strict=True))
+    return words if is_ours else ()
 
 
 def _shown(line: str) -> str:

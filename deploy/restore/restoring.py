@@ -11,17 +11,17 @@ from pyinfra.context import ctx_host
 from gpu_node.deploy.console import UserConsole
 from gpu_node.deploy.engine.rights import of_inventory
 from gpu_node.deploy.files import replace as replacement
-from gpu_node.deploy.files.replace import ABSENT
 from gpu_node.deploy.restore import places
 from gpu_node.deploy.restore.changes import changed_lines
 from gpu_node.deploy.restore.commands import left_alone
 from gpu_node.deploy.restore.node import NodeFiles, Refused, sum_of_content
 from gpu_node.deploy.restore.records import MOST_FILES, MOST_TOTAL, RUN_ID, RunRecord, Unusable
-from gpu_node.deploy.restore.walk import Target, runs_back_to, targets
+from gpu_node.deploy.restore.walk import Target, runs_back_to, targets, unread
 from gpu_node.deploy.ssh.root import require_sudo
 from gpu_node.facts.ask.gather import NotConnected, chosen, connect, host_data
 from gpu_node.facts.ask.session import ProbeError, close
 from gpu_node.facts.probe.file_bytes import FileContent
+from gpu_node.facts.probe.records import ABSENT
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.interrupt import LINE, at_once
@@ -102,11 +102,12 @@ class _Restoring:
         found = self._targets(runs)
         if kept := [each for each in found if each.problem]:
             self._explain(kept)
+        left = self._leave(runs)
         writes = [self._write(each) for each in found if not each.problem and not each.is_same]
         self._show(runs, writes)
         if not writes:
             self.console.say("No file is to be put back; nothing was changed")
-            return 0
+            return 1 if left and not self.asked.dry else 0
         if self.asked.dry:
             self.console.say("Nothing was changed.")
             return 0
@@ -115,7 +116,7 @@ class _Restoring:
         question = f"Put {count} back on {self.asked.node} as before run {runs[-1].name}?"
         self.console.confirm(question, "the restore", "nothing was changed")
         self.node.require_idle()
-        return self._written(writes)
+        return max(self._written(writes), 1 if left else 0)
 
     def _chosen(self, recorded: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
         """Return the runs to take back, the newest first."""
@@ -161,6 +162,15 @@ class _Restoring:
         why = "the earlier content would undo another program's work; nothing was changed"
         problem = worded(f"{count} changed since", why, "files as the run left them", then)
         raise NotRestored("\n".join([problem, *(f"  {line}" for line in lines)]))
+
+    def _leave(self, runs: Sequence[RunRecord]) -> int:
+        """Name the files whose record is not one of a run; return how many are left as they are."""
+        left = unread(runs)
+        for path, why in [*left.items()][:_MOST_LISTED]:
+            self.console.say(f"left as it is: {f'{path}: ' if path != why else ''}{why}")
+        if len(left) > _MOST_LISTED:
+            self.console.say(f"left as it is: {len(left) - _MOST_LISTED} more, see {self.node.top}")
+        return len(left)
 
     def _write(self, target: Target) -> _Write:
         new = None

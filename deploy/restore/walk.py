@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpu_node.deploy.files.replace import ABSENT
-from gpu_node.deploy.restore.records import Change, RunRecord
+from gpu_node.deploy.restore.records import RunRecord
+from gpu_node.facts.probe.records import ABSENT, Change
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,16 @@ def _kept(run: RunRecord, path: str) -> str:
     )
 
 
+def unread(runs: Sequence[RunRecord]) -> dict[str, str]:
+    """Return the files that cannot be taken back through these runs, each with the reason.
+
+    A line without a file is left out under its reason.
+    """
+    return {each.path or each.why: each.why for run in runs for each in run.unread}
+
+
 def targets(runs: Sequence[RunRecord], sum_now: Callable[[str, str], str]) -> list[Target]:
     """Return how each file of runs is put back; `sum_now` reads a file by its path and user."""
-    return [target(path, sum_now(path, user), runs) for path, user in files_of(runs).items()]
+    left = unread(runs)
+    files = {path: user for path, user in files_of(runs).items() if path not in left}
+    return [target(path, sum_now(path, user), runs) for path, user in files.items()]

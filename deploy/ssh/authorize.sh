@@ -3,7 +3,7 @@
 # changed, `restricted`: a line without them would undo what its owner wants. Variables: home, line
 # (kind, key and comment), backups (root's: the folder of this run, with its manifest; or empty: beside
 # the file).
-# Needs: writers closed place
+# Needs: writers closed place record
 # shellcheck shell=sh disable=SC2154
 set -u
 LC_ALL=C; export LC_ALL
@@ -74,7 +74,8 @@ else
     # As replace.sh does: what this run does to the file.
     why='disk full?'
     closed "${backups%/*}" "$backups" &&
-      printf '%s\n' "$before $(sum "$new") $kind root $file" >>"$backups/manifest" && durable "$backups/manifest" ||
+      record "$before" "$(sum "$new")" "${kind% *}" "${kind#* }" root "$file" >>"$backups/manifest" &&
+      durable "$backups/manifest" ||
       fail "$backups/manifest cannot be written ($why); nothing was changed"
   fi
   renamed "$new" "$real" || fail "cannot be renamed into place; nothing was changed"

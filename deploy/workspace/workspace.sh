@@ -9,7 +9,7 @@
 # root, or the training user, who may enter the folders that are created on the way to it.
 receiver "$owner" "$path"
 [ -d "$path" ] || {
-  note copy "$path"
+  note copy "$by" "$path"
   [ -z "$owner" ] || umask 022
   make "$path" || no "cannot be made: $output"
 }
@@ -22,7 +22,7 @@ way "${path%/*}/"
   no "belongs to $(account "$found" 1 || echo "uid $found"), and is to be $wants's; nothing was copied: \
 look at what is in it, then remove it or give it to $wants (chown -R -h $wants: $path)"
 [ -n "$backup" ] || exit 0
-note workspace "$path" "$backup"
+note workspace "$by" "$path" "$backup"
 folder=${backup%/*}
 [ ! -L "$folder" ] || no "$folder is a link; the backup was to be a folder"
 umask 077

@@ -1,6 +1,5 @@
 """Unconfirmed changes of an interrupted run: the node undoes them unless they are confirmed."""
 
-import re
 from collections.abc import Collection
 from typing import Any
 
@@ -8,12 +7,12 @@ from gpu_node.facts.limits import confirmed
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
+from gpu_node.facts.probe.records import change_of
 from gpu_node.facts.probe.shell import assigned, shell
 
 # Records that only root can read: see deploy/files/pending.sh. `about` is the line of replace.sh.
 FOLDER = "/var/lib/gpu-node/pending"
 _RECORDS = shell("limits/unsettled")
-_SUM = re.compile(r"[0-9a-f]{64}")
 # One for each file, and for a few accounts; more are not ours, and settling each takes time.
 MOST = 12
 # Another version of gpu-node may have written them: the undo of its change must not be lost.
@@ -21,7 +20,6 @@ _THEN = (
     f"wait two minutes, in which the node undoes what gpu-node wrote, then remove what is left in "
     f"{FOLDER}"
 )
-_USER = re.compile(r"[^\s:/-][^\s:/]{0,255}")
 
 
 class Waiting(State):
@@ -41,7 +39,7 @@ SECTION = Section("limits.unsettled", listing(), root=True, light=True)
 
 
 def parse(text: str, files: Collection[str] | None = None) -> tuple[Waiting, ...]:
-    """Parse lines `BEFORE AFTER MODE OWNER USER PATH`; `files` are those of the system.
+    """Parse lines about a change, see `change_of`; `files` are those of the system.
 
     One file may have several records, of parallel runs: they are settled together.
     """
@@ -53,12 +51,13 @@ def parse(text: str, files: Collection[str] | None = None) -> tuple[Waiting, ...
 
 
 def _waiting(line: str, files: Collection[str]) -> Waiting:
-    _, after, _, _, user, path = [*line.split(" ", 5), "", "", "", "", ""][:6]
-    is_keys = confirmed.is_keys(path) and _USER.fullmatch(user)
-    is_ours = is_keys or (user == "root" and path in files)
-    if not is_ours or not _SUM.fullmatch(after):
-        raise Unreadable(f"gpu-node did not write this record: {line[:160]!r}: {_THEN}")
-    return Waiting(user="" if user == "root" else user, path=path, after=after)
+    change = change_of(line)
+    if change is not None and (
+        confirmed.is_keys(change.path) or (change.user == "root" and change.path in files)
+    ):
+        user = "" if change.user == "root" else change.user
+        return Waiting(user=user, path=change.path, after=change.after)
+    raise Unreadable(f"gpu-node did not write this record: {line[:160]!r}: {_THEN}")
 
 
 def waits(limits: dict[str, Any], path: str) -> bool:

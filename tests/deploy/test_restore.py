@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from gpu_node.deploy.files.replace import confirm, replace
 from gpu_node.deploy.restore import node as on_node
 from gpu_node.deploy.restore import restoring
 from gpu_node.deploy.restore.node import NodeFiles, Refused, sum_of_content
-from gpu_node.deploy.restore.records import RunRecord, Unusable
+from gpu_node.deploy.restore.records import RunRecord, Unusable, parse
 from gpu_node.deploy.restore.restoring import Asked, NoSuchRun, NotRestored, _Restoring
 from gpu_node.deploy.restore.walk import Target, target
 from gpu_node.facts.ask.execute import Rights
@@ -287,7 +288,6 @@ TAMPERED = {
     "the folder is a user's": (f"chown {USER} .", "belongs to another user"),
     "others may write in the folder": ("chmod 777 .", "other than root may write in"),
     "the folder of all runs is open": ("chmod 777 ..", "other than root may write in"),
-    "another line": ("echo 'absent absent - - root /etc/shadow' >>manifest", "did not write"),
     "too large": ("head -c 300000 /dev/zero | tr '\\0' x >>manifest", "has more than"),
     "the run is a link": ("cd ..; mv $RUN 1; ln -s 1 $RUN", "is a link"),
 }
@@ -300,6 +300,84 @@ def test_a_record_that_another_could_have_written(node: Node, change: str, why: 
     with pytest.raises(Unusable) as error:
         node.restore()
     assert node.keys.exists() and why in str(error.value)
+
+
+def test_records_of_many_lines(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more lines of one record are read than are used, and no more bytes of all records."""
+    for name in (FIRST, SECOND, THIRD):
+        node.begin(name)
+        node.write(node.keys, f"{name}\n")
+        for record in ("manifest", "also"):
+            sh(f"head -c 200000 /dev/zero | tr '\\0' '\\n' >>{node.top / name / record}")
+        os.utime(node.top / name / "manifest", (int(name[:8]),) * 2)
+    monkeypatch.setattr(on_node, "MOST_READ", 900_000)
+    sent: list[int] = []
+
+    def parsed(lines: Sequence[str]) -> tuple[RunRecord, ...]:
+        sent.append(len(lines))
+        return parse(lines)
+
+    monkeypatch.setattr(on_node, "parse", parsed)
+    third, second, first = node.files.runs()
+    assert sent[0] < 6 * 700
+    assert "more than 600 lines" in third.problem and "more than 600 lines" in second.problem
+    assert "those of newer runs have too many bytes" in first.problem
+
+
+# Lines that no run writes, each with what it costs.
+LINES = {
+    "another file": ("absent absent - - root /etc/shadow", "/etc/shadow: "),
+    "a mode that is none": ("$A $A 99 0:0 root /etc/fstab", "/etc/fstab: "),
+    "no file": ("absent", ""),
+    "nothing": ("", ""),
+}
+
+
+@pytest.mark.parametrize(("line", "costs"), LINES.values(), ids=LINES)
+def test_a_bad_line_costs_its_file(
+    node: Node, capsys: pytest.CaptureFixture[str], line: str, costs: str
+) -> None:
+    """It is named, and left as it is; the other files of the run are put back."""
+    node.write(node.keys, "key\n")
+    sh(f"echo '{line.replace('$A', 'a' * 64)}' >>{node.top / FIRST}/manifest")
+    node.begin(SECOND)
+    assert node.restore(dry=True) == 0 and node.keys.exists()
+    assert node.restore() == 1
+    assert not node.keys.exists()
+    assert f"left as it is: {costs}run {FIRST}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mode", [0o1644, 0o4755, 0o7777])
+def test_each_mode_of_a_users_file(node: Node, mode: int) -> None:
+    """The user's chmod before a run takes no file from a restore."""
+    node.bashrc.write_text("mine\n")
+    shutil.chown(node.bashrc, USER, USER_GROUP)
+    node.bashrc.chmod(mode)
+    node.write(node.keys, "key\n")
+    node.write(node.bashrc, "ours\nmine\n", user=USER)
+    node.begin(SECOND)
+    assert node.restore() == 0
+    assert node.bashrc.read_text() == "mine\n" and not node.keys.exists()
+
+
+HOMES = ("two words", "back\\slash\\040", "Größe", "张", "$(reboot)'\"*", "-e1e id")
+# No text that is shown, or sent, may have these: such a file is left as it is.
+ODD_HOMES = ("a\tb", "a\nb", "a\n\n", "\x1b[2J", "\udcff")
+
+
+@pytest.mark.parametrize("home", [*HOMES, *ODD_HOMES], ids=ascii)
+def test_each_name_of_a_home(node: Node, home: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is written there is put back, or costs that file alone."""
+    at = node.place / home
+    at.mkdir()
+    keys = at / ".ssh" / "authorized_keys"
+    node.write(keys, "key\n", mode="600")
+    node.write(node.keys, "key\n")
+    node.begin(SECOND)
+    is_odd = home in ODD_HOMES
+    assert node.restore() == (1 if is_odd else 0)
+    assert (keys.exists(), node.keys.exists()) == (is_odd, False)
+    assert ("left as it is: " in capsys.readouterr().err) == is_odd
 
 
 # The same of a copy, of which the record has the sum.
@@ -371,7 +449,9 @@ def test_files_that_fill_the_memory(node: Node, monkeypatch: pytest.MonkeyPatch)
 def test_without_root(node: Node) -> None:
     """It is not taken for a node without runs."""
     node.write(node.keys, "key\n")
-    command = script("runs", top=str(node.top), most_runs="1", most_bytes="1")
+    command = script(
+        "runs", top=str(node.top), most_runs="1", most_bytes="1", most_lines="1", most_total="1"
+    )
     asked = as_run("as_user_within", user=USER, as_user=AS_USER, run=command.get_raw_value())
     done = run(StringCommand(f'{asked}\nas_user_within 20 "$run"'), node.shell)
     assert (done.code, done.out) == (0, "closed\n")
@@ -402,25 +482,26 @@ def test_packages_are_noted(node: Node, tmp_path: Path, code: int) -> None:
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_a_copy_is_noted_if_it_succeeds(node: Node, code: int) -> None:
-    noted(node, f"note copy /opt/dis\nexit {code}", code)
-    assert [record.also for record in node.files.runs()] == [(("+", "copy", "/opt/dis"),)] * (
-        not code
-    )
+    path = "/opt/a b\\c $(reboot)"
+    noted(node, f"note copy alice {shlex.quote(path)}\nexit {code}", code)
+    noted_line = ("+", "copy", "alice", path)
+    assert [record.also for record in node.files.runs()] == [(noted_line,)] * (not code)
 
 
 def test_wheels_are_noted_by_their_names(node: Node, tmp_path: Path) -> None:
     """Nothing of the environment runs, and a user's name of a folder begins no other line."""
-    packages = tmp_path / "lib" / "python3.10" / "site-packages"
+    prefix = tmp_path / "my env"
+    packages = prefix / "lib" / "python3.10" / "site-packages"
     (packages / "nvidia_nccl_cu12-2.20.5.dist-info").mkdir(parents=True)
     forged = "a\ndeb systemd 1\nb.dist-info"
     move = (
-        f"cd {packages} && mv nvidia_nccl_cu12-2.20.5.dist-info nvidia_nccl_cu12-2.18.1.dist-info"
+        f"cd '{packages}' && mv nvidia_nccl_cu12-2.20.5.dist-info nvidia_nccl_cu12-2.18.1.dist-info"
     )
-    noted(node, f"note wheels {tmp_path}\n{move} && mkdir '{forged}'", 0)
+    noted(node, f"note wheels alice '{prefix}'\n{move} && mkdir '{forged}'", 0)
     (record,) = node.files.runs()
-    assert {each[0] + each[3] for each in record.also} == {
-        "-nvidia_nccl_cu12-2.20.5.dist-info",
-        "+nvidia_nccl_cu12-2.18.1.dist-info",
+    assert {*record.also} == {
+        ("-", "wheels", "alice", str(prefix), "nvidia_nccl_cu12-2.20.5.dist-info"),
+        ("+", "wheels", "alice", str(prefix), "nvidia_nccl_cu12-2.18.1.dist-info"),
     }
 
 
@@ -444,7 +525,7 @@ def test_a_file_that_a_script_puts(node: Node) -> None:
 
 def noted(node: Node, body: str, code: int) -> None:
     """Run sh with the functions of noted.sh, in the run that has begun."""
-    first = "".join(text(each) for each in ("writers", "closed", "place", "noted"))
+    first = "".join(text(each) for each in ("writers", "closed", "place", "record", "noted"))
     command = StringCommand(f"set -u\nbackups={replacement.backups()}\n{first}{body}")
     done = run(command, node.shell)
     assert (done.code, done.err) == (code, "")

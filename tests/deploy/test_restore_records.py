@@ -18,8 +18,9 @@ from gpu_node.deploy.files.replace import ABSENT
 from gpu_node.deploy.restore.changes import _unlike, changed_lines
 from gpu_node.deploy.restore.commands import left_alone
 from gpu_node.deploy.restore.places import place_of
-from gpu_node.deploy.restore.records import Change, RunRecord, Unusable, parse
+from gpu_node.deploy.restore.records import RunRecord, Unusable, parse
 from gpu_node.deploy.restore.walk import runs_back_to, target
+from gpu_node.facts.probe.records import Change
 from tests import case_files
 from tests.case_files import Case
 from tests.examples import examples
@@ -56,18 +57,27 @@ def answer_of(case: Case) -> list[str]:
 
 @pytest.mark.parametrize("case", of("records"), ids=str)
 def test_an_answer(case: Case) -> None:
-    """Its runs and their files, or the reason why nothing of it is used."""
+    """Its runs and their files, what a line costs, or the reason why nothing of it is used."""
     try:
         runs = parse(answer_of(case))
         problem = next((run.problem for run in runs if run.problem), "")
     except Unusable as error:
         runs, problem = (), str(error)
-    if "line" in case.data or "problem" in case.data:
-        assert case.data.get("problem", "gpu-node did not write this line") in problem
+    if "problem" in case.data:
+        assert case.data["problem"] in problem
         assert problem.isprintable() and len(problem) < 400
         return
+    unread = [each for run in runs for each in run.unread]
+    for each in unread:
+        about = "(gpu-node did not write this line|no run of \\w)"
+        assert re.fullmatch(f"run {RUN}: {about}.+", each.why)
+        assert each.why.isprintable() and len(each.why) < 400
+    last = case.data.get("line", "").rpartition(" ")[2]
+    costs = [last if last.startswith("/") else ""] if "line" in case.data else []
+    left = case.data.get("left", costs)
+    assert problem == "" and [each.path for each in unread] == left
     found = {run.name: [each.path for each in run.changes] for run in runs}
-    assert problem == "" and found == case.data.get("runs", {RUN: []})
+    assert found == case.data.get("runs", {RUN: []})
     assert "runs" in case.data or runs[0].also == ()
 
 
@@ -106,8 +116,10 @@ def test_back_to_a_run() -> None:
 
 @pytest.mark.parametrize("case", of("commands"), ids=str)
 def test_what_is_left_to_the_user(case: Case) -> None:
-    also = tuple(tuple(line.split(" ")) for line in case.data["also"])
-    assert [*left_alone([RunRecord("R", WHEN, (), also)], "/top")] == case.data["shown"]
+    """Its words are those of one command for each, also for a shell."""
+    runs = parse([f"run 1 {RUN}", *(f"also {line}" for line in case.data["also"]), "end"])
+    shown = [line.replace("/top/R/", f"/top/{RUN}/") for line in case.data["shown"]]
+    assert [*left_alone(runs, "/top")] == shown
 
 
 # Paths that no inventory and no node gives: a case is about their form.
