@@ -7,6 +7,7 @@
 # of a lock would keep it for as long as a process of that user lives.
 me=${gn_me:-$(id -un)} || exit 1
 user=${user:-$me}
+case $user in (-*) echo "$user is not the name of a user" >&2; exit 1 ;; esac # an option of su
 as_user() {
   if [ "$user" = "$me" ]; then
     sh -c "$1"

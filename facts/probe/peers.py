@@ -2,15 +2,19 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 SSH_PORT = 22
 # How many different texts about all nodes are kept parsed: nodes that are configured alike have the
 # same ones.
 ALIKE = 8
+
+
+# One word that is no option: it is in command lines of ssh and getent, and in lines of answers.
+Word = Annotated[str, Field(pattern=r"^([^\s\p{Cc}-][^\s\p{Cc}]*)?$")]
 
 
 class Peer(BaseModel):
@@ -21,8 +25,8 @@ class Peer(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    name: str
-    address: str
+    name: Word
+    address: Word
     port: int = SSH_PORT
     gpus: int | None = None
 
