@@ -109,7 +109,9 @@ def _unread_environments(state: NodeState) -> Iterator[str]:
     has_torch = any(_torches(nccl))
     for prefix, environment in nccl.environments.items():
         is_needed = prefix not in nccl.discovered or not has_torch
-        if environment is None and prefix not in nccl.absent and is_needed:
+        if prefix in nccl.old_pythons and is_needed:
+            yield f"the environment {prefix} is not read: Python {nccl.old_pythons[prefix]}"
+        elif environment is None and prefix not in nccl.absent and is_needed:
             yield f"the environment {prefix} could not be read"
         if environment is not None and is_unclear(environment) and is_needed:
             yield f"which torch {prefix} has depends on who starts a job"

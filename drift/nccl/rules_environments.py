@@ -1,4 +1,4 @@
-"""NCCL rule about Python environments that are not there, and can be had from another node."""
+"""NCCL rules about Python environments that are missing, or whose Python is too old."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Prefix
 from gpu_node.drift.nccl.environment_copy import hindrance, missing
+from gpu_node.facts.nccl.state import NcclState
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.schema import NcclWanted, NodeWanted
 
 
 @rule(
@@ -39,4 +40,25 @@ def environment_missing(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> I
             "complete; a venv also needs its base Python here, and its copy is removed if that "
             "does not run",
             fixable=first is None,
+        )
+
+
+@rule(
+    "nccl.python-old",
+    "error",
+    always=True,
+    stops="every",
+    why="the packages of an environment are read by its own Python, from 3.6 on: which torch and "
+    "NCCL a job gets there is not known, and no DeepSpeed and no torch after 1.4 runs on Python "
+    "2.7",
+    manual="create an environment with a newer Python, and name that one: nccl: {environments: "
+    "[...]}",
+)
+def python_old(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
+    """The Python of an environment is too old: its packages are not read."""
+    for prefix, version in state.old_pythons.items():
+        yield Fault(
+            subject=Prefix(prefix),
+            found=f"not read: Python {version}",
+            wanted="Python 3.6 or newer",
         )

@@ -10,7 +10,7 @@ from gpu_node.drift.nccl import rules, rules_system
 from gpu_node.drift.nccl.compared import folders, has, is_as_a_whole
 from gpu_node.drift.nccl.libnccl import loaded, own
 from gpu_node.drift.nccl.rules_between import differs
-from gpu_node.drift.nccl.rules_environments import environment_missing
+from gpu_node.drift.nccl.rules_environments import environment_missing, python_old
 from gpu_node.facts.nccl.state import Environment, plain
 from gpu_node.facts.node import NodeState
 
@@ -75,7 +75,7 @@ FACTS = (
         torch,
         differs,
         applies=_has_environments,
-        explained_by=(environment_missing, rules.environment_unclear),
+        explained_by=(environment_missing, python_old, rules.environment_unclear),
         compares=is_as_a_whole,
     ),
     Fact(
@@ -85,7 +85,12 @@ FACTS = (
         nccl_loaded,
         differs,
         applies=_has_environments,
-        explained_by=(rules.torch_differs, environment_missing, rules.environment_unclear),
+        explained_by=(
+            rules.torch_differs,
+            environment_missing,
+            python_old,
+            rules.environment_unclear,
+        ),
         follows="nccl.torch",
         compares=is_as_a_whole,
     ),

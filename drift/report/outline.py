@@ -122,7 +122,11 @@ def _software(node: NodeState, elsewhere: str) -> Iterator[str]:
         several = len(absent) > 1
         does = "do" if several else "does"
         yield f"environment{'s' * several} {' and '.join(absent)} {does} not exist"
-        node = _without(node, absent)
+    old = node.nccl.old_pythons
+    for prefix, python in old.items():
+        yield f"environment {prefix} not read (Python {python})"
+    if absent or old:
+        node = _without(node, [*absent, *old])
         if not node.nccl.environments:
             return
     torch, nccl = _value("nccl.torch", node), _value("nccl.loaded", node)

@@ -66,6 +66,7 @@ Release = Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,6}){0,4}$")]
 PLACES_SECTION = "nccl.places"
 _PLACES = shell("nccl/places")
 _GONE = Reading(0, "absent")
+_OLD = re.compile("old\t(2\\.[0-9]|3\\.[0-5])")
 
 
 # The same text for all environments.
@@ -205,12 +206,21 @@ class NcclState(libnccl.SystemState):
 
     environments: dict[str, Environment | None]
     absent: tuple[str, ...] = ()
+    # The environments that are None because their Python is too old for the questions, each with
+    # its version: 2.7.
+    old_pythons: dict[str, Release] = Field(default_factory=dict)
     # The environments that the inventory does not name, each with how it was found: PATH, conda
     # (its list), or the pid of a trainer; and how many more there are.
     discovered: dict[str, str] = Field(default_factory=dict, max_length=unnamed.MOST)
     undiscovered: int = 0
     # The file systems of each environment's files.
     places: dict[str, dict[str, Place]] | None = None
+
+
+def parse_answer(text: str) -> Environment | str:
+    """Parse what the section about an environment prints; a version is that of an old Python."""
+    old = _OLD.fullmatch(lines_of(text.strip())[-1])
+    return old[1] if old else parse_environment(text)
 
 
 def parse_environment(text: str) -> Environment:
@@ -265,19 +275,21 @@ def parse(readings: Readings) -> NcclState:
     prefix = section_of("")
     asked = [name for name in readings.sections if name.startswith(prefix)]
     gone = [name for name in asked if readings.sections[name] == _GONE]
-    environments = {
-        name.removeprefix(prefix): None if name in gone else readings.take(name, parse_environment)
+    answers = {
+        name.removeprefix(prefix): None if name in gone else readings.take(name, parse_answer)
         for name in asked
     }
     discovered = _discovered(readings)
     fields: dict[str, object] = {"discovered": discovered.how, "undiscovered": discovered.more}
     for prefix, line in discovered.answers.items():
         readings.sections[section_of(prefix)] = Reading(0, line)
-        environments[prefix] = readings.take(section_of(prefix), parse_environment)
+        answers[prefix] = readings.take(section_of(prefix), parse_answer)
     for prefix, reason in discovered.problems.items():
         readings.unread.append(Unread(section_of(prefix), reason))
-        environments[prefix] = None
-    fields["environments"] = environments
+        answers[prefix] = None
+    old = {prefix: each for prefix, each in answers.items() if isinstance(each, str)}
+    fields["environments"] = {**answers, **dict.fromkeys(old)}
+    fields["old_pythons"] = old
     fields["absent"] = [name.removeprefix(prefix) for name in gone]
     if PLACES_SECTION in readings.sections:
         fields["places"] = readings.take(PLACES_SECTION, parse_environment_places)

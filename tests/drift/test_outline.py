@@ -80,6 +80,15 @@ def test_an_environment_that_does_not_exist(
     assert lines({"n": node}) == [f"n: 2 x A100-PCIE-40GB, driver 535.154.05, {words}"]
 
 
+def test_an_environment_whose_python_is_old() -> None:
+    """It is not read: that is its Python's fault, and no unreadable answer."""
+    old = {"environments": {"/opt/old": None, "/opt/dis": {}}, "old_pythons": {"/opt/old": "2.7"}}
+    (line,) = lines({"n": states.seen({"nccl": old})})
+    assert line.endswith(
+        ", environment /opt/old not read (Python 2.7), PyTorch 2.1.2+cu121, NCCL 2.18.1"
+    )
+
+
 def test_alike_nodes_are_one_line() -> None:
     """The most frequent kind first; a node without an answer has none; many kinds are named."""
     nodes = {"b": states.seen(EMPTY), "gone": GONE} | {f"a-{n}": states.seen() for n in range(3)}

@@ -223,6 +223,38 @@ def test_no_environment() -> None:
     assert "not found" in str(read_of(Path("/etc")))
 
 
+# Stands for CPython 2.7: Modules/main.c prints this for an option that it does not know.
+OLD = """#!/bin/sh
+for code; do :; done
+case $1$code in
+  (-I*) echo 'Unknown option: -I
+usage: /opt/old/bin/python [option] ... [-c cmd | -m mod | file | -] [arg] ...' >&2; exit 2 ;;
+  (-E'import sys; print('*) echo {version} ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("version", ["2.7", "3.5"])
+def test_an_old_python(tmp_path: Path, shell: str, version: str) -> None:
+    """It cannot read what is there: that is an answer, with its version."""
+    python = tmp_path / "env" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(OLD.replace("{version}", version))
+    python.chmod(0o755)
+    found = state_of(python.parents[1], shell)
+    prefix = str(python.parents[1])
+    assert (found.environments, found.old_pythons) == ({prefix: None}, {prefix: version})
+
+
+def test_a_python_that_fails(tmp_path: Path, shell: str) -> None:
+    """A Python of a version that can answer, and does not, is unreadable."""
+    python = tmp_path / "env" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(OLD.replace("{version}", "3.11"))
+    python.chmod(0o755)
+    assert state_of(python.parents[1], shell).old_pythons == {}
+
+
 def test_a_python_that_hangs(made: environments.Environment) -> None:
     """It costs its own time limit and no more."""
     (made.prefix / "bin" / "python3").unlink()
