@@ -46,7 +46,10 @@ run chmod as the owner of what is below it"
 # others, `late`, and at last `changed N`.
 given() {
   "$python" -E -s -c '
-import os, stat, sys, time
+import sys
+# -c has put the working directory in front, where a user may have put a module.
+sys.path = [folder for folder in sys.path if folder]
+import os, stat, time
 O_PATH, bits, real, end = 0o10000000, int(sys.argv[1], 8), sys.argv[2], int(sys.argv[3])
 def give(name):
     handle = os.open(name, O_PATH | os.O_NOFOLLOW)

@@ -44,6 +44,30 @@ def modes(wanted: str, *paths: str) -> str:
     return f'[ "$(cd models; stat -c %a {" ".join(paths)} | tr "\\n" " ")" = "{wanted} " ]'
 
 
+# A module of C may be a file, as `time` is in CentOS 7's Python 2.7: it is looked for in sys.path.
+FILES_FIRST = """
+cp -L /usr/bin/python3 /mnt/python
+cat >/mnt/files-first <<'END'
+#!/bin/sh
+code=$4
+shift 4
+exec /mnt/python -E -s -c "import sys, importlib.machinery as machinery
+sys.meta_path.insert(0, machinery.PathFinder)
+del sys.modules['time']
+$code" "$@"
+END
+chmod 755 /mnt/files-first
+mount --bind /mnt/files-first "$(readlink -f /usr/bin/python3)"
+for each in os stat sys time traceback linecache; do echo 'open("/mnt/ran", "w")' >models/$each.py; done
+"""
+
+
+def test_root_imports_nothing_of_that_folder(shell: str) -> None:
+    """Python looks for modules in its working directory, where a user may have put one."""
+    done = added("775", shell, FILES_FIRST, modes("777 664", "a", "a/config.json"), "[ ! -e ran ]")
+    assert (done.code, done.err) == (0, "")
+
+
 def test_missing_bits_are_added(shell: str) -> None:
     """Folders get x, files only to be read and written; what was more than wanted stays."""
     done = added(
