@@ -1,9 +1,12 @@
 # Turn persistence mode on permanently: by the driver's daemon, or a unit of ours if it has none.
-# Variables: later (yes: a reboot follows, after which the daemon does it), backups. Units are enabled without a reload: that is needed by no boot.
+# Variables: later (yes: a reboot follows, after which the daemon does it), backups, owner (sh of facts/probe/owner.py).
+# Units are enabled without a reload: that is needed by no boot.
 # Needs: writers closed place containers noted
+# Given: owner
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u
 LC_ALL=C; export LC_ALL
+eval "$owner"
 fail() { echo "gpu-node: persistence mode: $1" >&2; exit 1; }
 # It can hang for minutes if the module has a problem.
 smi() {
@@ -29,6 +32,11 @@ load() {
   fi
 }
 is_loaded || [ "$later" = yes ] || fail 'the nvidia module is not loaded; nothing was changed'
+# Of a user's folder in PATH it would be that user's program, and a unit starts it at each boot.
+smi=$(command -v nvidia-smi) || smi=
+[ -z "$smi" ] || account=$(owner_of "$smi" 2>&1) || fail "$account; nothing was changed"
+[ -z "$smi" ] || [ "$account" = root ] ||
+  fail "$account owns $smi, and root does not run it: put NVIDIA's before it in PATH; nothing was changed"
 unit=nvidia-persistenced
 has_unit=
 for folder in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; do
@@ -53,7 +61,7 @@ done
 # NVIDIA's installer may install the daemon, but no unit.
 if [ -z "$has_unit" ] && command -v systemctl >/dev/null 2>&1; then
   own=gpu-node-persistence.service
-  smi=$(command -v nvidia-smi) || fail 'there is no nvidia-smi'
+  [ -n "$smi" ] || fail 'there is no nvidia-smi'
   unit_file "/etc/systemd/system/$own" <<END
 # Written by gpu-node: after a boot persistence mode would be off.
 [Unit]

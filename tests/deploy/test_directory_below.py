@@ -58,7 +58,9 @@ $code" "$@"
 END
 chmod 755 /mnt/files-first
 mount --bind /mnt/files-first "$(readlink -f /usr/bin/python3)"
-for each in os stat sys time traceback linecache; do echo 'open("/mnt/ran", "w")' >models/$each.py; done
+for each in os stat sys time traceback linecache; do
+  echo 'open("/mnt/ran", "w")' >models/$each.py
+done
 """
 
 

@@ -57,10 +57,10 @@ class Machine:
             f"mount --bind {self.folder / name} {place}" for name, place in places.items()
         ]
 
-    def run(self, shell: str, later: str = "no") -> Ended:
+    def run(self, shell: str, later: str = "no", before: str = "") -> Ended:
         """Turn persistence mode on, where systemd does not run."""
         command = script("persistence", later=later, allow_reload="no")
-        return run_apart(command, shell, "\n".join(self.before()))
+        return run_apart(command, shell, "\n".join([*self.before(), before]))
 
     def run_beside(self, node: Node, shell: str, allow: str = "no") -> Ended:
         """Turn it on where systemd runs, and containers."""
@@ -168,3 +168,13 @@ def test_nothing_is_reloaded_that_systemd_has_read(ubuntu: Machine, shell: str) 
     assert ubuntu.run_beside(Node(), shell).code == 0
     assert "systemctl daemon-reload" not in ubuntu.called()
     assert "systemctl start nvidia-persistenced" in ubuntu.called()
+
+
+def test_a_program_of_a_user_in_path(machine: Machine, shell: str) -> None:
+    """Root neither runs it nor puts it into a unit."""
+    program = machine.folder / "bin" / "nvidia-smi"
+    done = machine.run(shell, before=f"chown daemon {program}")
+    assert done.code == 1
+    assert f"daemon owns {program}, and root does not run it" in done.err
+    assert not (machine.folder / "units" / OWN).exists()
+    assert not (machine.folder / "on").exists()
