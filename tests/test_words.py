@@ -20,7 +20,7 @@ REASONS: dict[str, tuple[int, str]] = {
     "facts/nccl/on_node/library.py": (5, "the uid of the Unix account of that name"),
     "facts/workspace/pointers.sh": (2, _ACCOUNT),
     "lab/faults/shm-closed-to-users.yml": (3, _ACCOUNT),
-    "tests/deploy/test_cpu_jobs.py": (1, _ACCOUNT),
+    "tests/deploy/test_boot_ends.py": (1, _ACCOUNT),
     "tests/deploy/test_undo_timer.py": (11, _ACCOUNT),
     "tests/facts/cases/env.launcher.yml": (1, _ACCOUNT),
     "tests/facts/test_env.py": (2, "the name of a node that does not exist"),

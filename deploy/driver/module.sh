@@ -1,7 +1,7 @@
 # Load the running kernel's nvidia module instead of one of another version. All other modules that
 # depended on that one are loaded again, whether this succeeds or fails.
 # Variables: version, later (yes: a reboot follows, and does what cannot be done now).
-# Needs: lock in_use
+# Needs: lock containers in_use
 # Disturbs: reload
 # shellcheck shell=sh disable=SC2154
 set -u

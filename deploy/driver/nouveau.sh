@@ -1,6 +1,6 @@
 # Disable nouveau: blacklist it, rebuild the initramfs of these kernels, unload it.
 # Variables: kernels (may be empty), later (yes: a reboot follows), backups.
-# Needs: writers closed place lock in_use noted
+# Needs: writers closed place lock containers in_use noted
 # Disturbs: reload
 # shellcheck shell=sh disable=SC2154,SC2015
 set -u

@@ -278,7 +278,8 @@ def reboot(
     + user: the training user, whose processes are jobs
     + drain: a command on this machine before the reboot, with ``{node}``; a failure means no reboot
     + resume: a command on this machine after it, with ``{node}``
-    + allow_disruption: even while a process uses a GPU, or a user's process runs
+    + allow_disruption: even while a process uses a GPU, a user's process runs, or a container that
+      would be lost sees a GPU
 
     **Example:**
 

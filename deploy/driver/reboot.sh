@@ -1,6 +1,6 @@
 # Reboot if the driver needs it, after a moment, so that the answer arrives first.
 # Variables: version (the module's), mark (a file that is gone after a boot), look (yes: only look).
-# Needs: lock in_use cpu_jobs
+# Needs: lock containers boot_ends in_use
 # Disturbs: reboot
 # shellcheck shell=sh disable=SC2154
 set -u

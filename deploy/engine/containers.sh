@@ -1,4 +1,4 @@
-# Find the running containers that have GPUs: a reload of systemd takes the GPUs from them. systemd then
+# Find the running containers that have GPUs. A reload of systemd takes the GPUs from them: systemd then
 # applies its own list of devices to each container's scope again, and NVIDIA's runtime has added the GPUs
 # without systemd. 'Failed to initialize NVML: Unknown Error' stays until the container is made anew; an
 # idle container loses its GPUs as well.
@@ -35,18 +35,16 @@ sees_gpus() {
   done
   return 1
 }
-# gpu_containers: the containers that have GPUs, each with a process; one process of a namespace is looked
-# at. A privileged container counts, too: it most likely keeps its GPUs, as its list has all devices, but
+# gpu_containers: a line `NAMESPACE ID TEXT` for each container that has GPUs, or - where one is unknown; one
+# process of a namespace is looked at. A privileged container counts, too: it most likely keeps its GPUs, as its list has all devices, but
 # on cgroup v2 no file shows that list.
 gpu_containers() (
   set +f
   LC_ALL=C; export LC_ALL
-  # Without systemd nothing is reloaded.
-  [ -d /run/systemd/system ] || return 0
-  [ -L /proc/1/ns/mnt ] || { printf ', unknown ones: /proc cannot be read'; return 0; }
+  [ -L /proc/1/ns/mnt ] || { echo '- - unknown ones: /proc cannot be read'; return 0; }
   node=$(container_id /proc/1)
   decided=
-  outside=$(outside) || { printf ', unknown ones: the processes cannot be listed'; return 0; }
+  outside=$(outside) || { echo '- - unknown ones: the processes cannot be listed'; return 0; }
   printf '%s\n' "$outside" | while read -r pid space; do
     [ -n "$pid" ] || continue
     process=/proc/$pid
@@ -54,7 +52,7 @@ gpu_containers() (
     if [ "$space" = - ] || [ ! -d "$process/root/" ]; then
       # A thread of the kernel, and a process that has ended, have no memory.
       ! grep -qs '^VmSize' "$process/status" ||
-        printf ', pid %s (%s), which cannot be read' "$pid" "$(name_of "$process")"
+        printf '%s\n' "- - pid $pid ($(name_of "$process")), which cannot be read"
       continue
     fi
     decided=$space
@@ -64,13 +62,15 @@ gpu_containers() (
     # that one, its id shows what it is; on a node that is a container, services have the node's id.
     # The test -ef is in dash, bash and busybox.
     if [ "$process/root/dev" -ef /dev ] && [ "${id:-$node}" = "$node" ]; then continue; fi
-    printf ', container %s (pid %s: %s)' "${id:-without an id}" "$pid" "$(name_of "$process")"
+    printf '%s\n' "$space ${id:--} container ${id:-without an id} (pid $pid: $(name_of "$process"))"
   done
 )
 # takes_gpus: whether a reload would take GPUs from containers, which are left in `containers`
 takes_gpus() {
   containers=
-  [ "$allow_reload" = yes ] || containers=$(gpu_containers)
+  # Without systemd nothing is reloaded.
+  [ "$allow_reload" = yes ] || [ ! -d /run/systemd/system ] ||
+    containers=$(gpu_containers | sed 's/^[^ ]* [^ ]* /, /' | tr -d '\n')
   containers=${containers#, }
   [ -n "$containers" ]
 }

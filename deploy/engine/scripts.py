@@ -152,6 +152,7 @@ def script(name: str, stdin: str | None = None, **variables: str) -> Script:
     if "noted" in first:
         variables = {"backups": "", **variables}
     if "in_use" in first:
+        (more["disturbs"],) = _named(name, "Disturbs")
         more |= {"holders": "\n".join(harmless_holders(name))}
     if is_by_owner(name):
         more |= _by_owner(name, variables)

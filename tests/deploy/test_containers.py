@@ -27,10 +27,11 @@ CGROUPS = {
 
 def found(node: Node, shell: str, user: str = "") -> str:
     """Run the search; return what it names."""
-    process = f"gn_process={shlex.quote(PROCESS)}"
-    done = node.run(f"set -uf\n{process}\n{text('containers')}\ngpu_containers", shell, user)
+    process = f"gn_process={shlex.quote(PROCESS)} allow_reload=no"
+    asked = 'takes_gpus || :; printf %s "$containers"'
+    done = node.run(f"set -uf\n{process}\n{text('containers')}\n{asked}", shell, user)
     assert (done.code, done.err) == (0, "")
-    return done.out.removeprefix(", ")
+    return done.out
 
 
 @pytest.mark.parametrize("cgroup", CGROUPS.values(), ids=CGROUPS)

@@ -18,7 +18,7 @@ from tests.node_scripts import environment
 from tests.shells import SHELLS
 
 # What stands in front of the script.
-HIDE = f"gn_hide={shlex.quote(AWK)}\ngn_process={shlex.quote(PROCESS)}\n"
+HIDE = f"gn_hide={shlex.quote(AWK)}\ngn_process={shlex.quote(PROCESS)}\ndisturbs=libraries\n"
 JOB = """
 import mmap, time
 file = open({!r}, "r+b")

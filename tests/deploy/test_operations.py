@@ -98,6 +98,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
     first = scripts.needed(name)
     if "in_use" in first:
         assert variables.pop("holders").splitlines() == list(scripts.harmless_holders(name))
+        assert (variables.pop("disturbs"),) == scripts._named(name, "Disturbs")
         assert variables.pop("gn_hide") == AWK
     assert variables.pop("gn_process", PROCESS) == PROCESS
     alone = variables.pop("lock", "") == scripts.LOCK

@@ -28,10 +28,13 @@ def test_what_a_script_needs_is_there(name: str) -> None:
 
 @pytest.mark.parametrize("name", scripts.FILES)
 def test_what_would_disturb_a_job_asks_before(name: str) -> None:
-    """A script that needs in_use.sh says which step it is, and no other script does."""
-    disturbs = scripts._named(name, "Disturbs")
-    assert len(disturbs) == ("in_use" in scripts.needed(name))
+    """A script that needs in_use.sh says which step it is, and has the functions of its row."""
+    disturbs, needed = scripts._named(name, "Disturbs"), scripts.needed(name)
+    assert len(disturbs) == ("in_use" in needed)
     assert {*disturbs} <= {*get_args(Step)}
+    for step in disturbs:
+        functions = {"reload": ["containers"], "reboot": ["containers", "boot_ends"]}.get(step, [])
+        assert {*functions} <= {*needed[: needed.index("in_use")]}
 
 
 @pytest.mark.parametrize("name", scripts.FILES)

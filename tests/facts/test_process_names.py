@@ -157,18 +157,16 @@ def test_whose_parents(name: bytes, programs: str, tmp_path: Path) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("script", ["in_use", "cpu_jobs"])
+@pytest.mark.parametrize("disturbs", ["libraries", "reboot"])
 def test_who_keeps_a_change_from_being_made(
-    script: str, name: bytes, shell: str, tmp_path: Path
+    disturbs: str, name: bytes, shell: str, tmp_path: Path
 ) -> None:
     """The process is named by its pid, whatever its name; no other line is in the refusal."""
     head = f"gn_hide={shlex.quote(AWK)}\ngn_process={shlex.quote(PROCESS)}\n"
-    text = {"in_use": scripts.text("in_use")}
-    text["cpu_jobs"] = f"allow=yes\n{text['in_use']}\nallow=no trainer=root\n{scripts.text(script)}"
-    if script == "cpu_jobs":
-        # Processes of root count where they belong to a login.
-        text[script] = text[script].replace("is_login() {", "is_login() {\nreturn 0\n")
-    asked = f"{head}allow=no holders=\n{text[script]}"
+    text = "\n".join(map(scripts.text, ("containers", "boot_ends", "in_use")))
+    # Processes of root count where they belong to a login.
+    text = text.replace("is_login() {", "is_login() {\nreturn 0\n")
+    asked = f"{head}allow=no trainer=root holders= disturbs={disturbs}\n{text}"
     _, child, output = beside(name, shell, asked, tmp_path)
     assert f"pid {child} (root: " in output
     assert len(output.splitlines()) == 1 and output.strip().isprintable()

@@ -49,8 +49,9 @@ def terminal() -> Iterator[int]:
 
 def refused(shell: str, trainer: str = "root", allow: str = "no") -> str:
     """Run the check; return the refusal, or nothing."""
-    functions = f"{HIDE}allow=yes holders=''\n{text('in_use')}"
-    script = f"{functions}\nallow={allow} trainer={trainer}\n{text('cpu_jobs')}\necho goes on"
+    texts = "\n".join(map(text, ("containers", "boot_ends", "in_use")))
+    given = f"allow={allow} trainer={trainer} holders='' disturbs=reboot"
+    script = f"{HIDE}{given}\n{texts}\necho goes on"
     argv = [*SHELLS[shell], "-c", script]
     done = subprocess.run(argv, env=environment(shell), capture_output=True, text=True)
     assert (done.returncode, done.stdout) in ((0, "goes on\n"), (1, "")), done.stderr
