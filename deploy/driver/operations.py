@@ -15,6 +15,7 @@ from pyinfra.api import FunctionCommand, StringCommand, operation
 from gpu_node.deploy.driver import reboot as restart
 from gpu_node.deploy.engine.effect import unchecked
 from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.engine.transactions import transaction
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.drift.driver.boot import menu_entry, next_boot
 from gpu_node.drift.driver.install_plan import is_version_of
@@ -57,10 +58,7 @@ def packages(
     given = {"kernels": " ".join(lacking), "dkms": _word(dkms)}
     given["allow_reload"] = _word(allow_disruption)
     given["backups"] = replacement.backups()
-    if manager == "apt-get":
-        yield script("driver_packages_deb", **given)
-    else:
-        yield script("driver_packages_rpm", manager=manager, **given)
+    yield transaction("driver_packages", manager=manager, **given)
 
 
 @operation()
@@ -102,10 +100,7 @@ def install(
         "run": replacement.run(),
         "backups": replacement.backups(),
     }
-    if manager == "apt-get":
-        yield script("driver_install_deb", **given)
-    else:
-        yield script("driver_install_rpm", manager=manager, **given)
+    yield transaction("driver_install", manager=manager, **given)
 
 
 @operation()

@@ -42,6 +42,8 @@ LOCK = "/run/gpu-node.lock"
 NOTE = package_locks.NOTE
 # How long a step waits for another program's use of the package database, and for another run.
 PATIENCE_SECONDS, RUN_SECONDS = 300, 600
+# What a look ahead needs of a script that installs packages: it changes nothing.
+_LOOKS = ("proxy", "no_answer", "another_driver", "transaction_deb", "transaction_rpm")
 # These define only functions; a script also calls them when it runs as another user.
 _FUNCTIONS = (
     *("writers", "closed", "as_user_within", "place", "record", "pending", "no_answer", "pip_left"),
@@ -137,7 +139,26 @@ def origin() -> str:
 
 def script(name: str, stdin: str | None = None, **variables: str) -> Script:
     """Return `name`.sh as one command; `variables` are quoted, `stdin` is a line it reads."""
-    first, last = needed(name), name
+    return _script(name, _first(name, variables), stdin, variables)
+
+
+def look(name: str, **variables: str) -> str:
+    """Return `name`.sh as it prints what its transaction would be refused for; nothing changes."""
+    first = (each for each in _first(name, variables) if each in _LOOKS)
+    return _script(name, (*first, "transaction", "look"), None, variables).get_raw_value()
+
+
+def _first(name: str, variables: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the scripts that stand before a script; of package managers only the node's."""
+    others = {"apt-get": "transaction_rpm"}.get(variables.get("manager", ""), "transaction_deb")
+    first = needed(name)
+    return tuple(each for each in first if each != others) if "manager" in variables else first
+
+
+def _script(
+    name: str, first: tuple[str, ...], stdin: str | None, variables: Mapping[str, str]
+) -> Script:
+    last = name
     more = {}
     if "lock" in first:
         more = {"lock": LOCK, "origin": origin(), "patience_for_runs": str(RUN_SECONDS)}

@@ -22,6 +22,7 @@ from pyinfra.api import (
 )
 
 from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.engine.transactions import transaction
 from gpu_node.deploy.files import downloads as controller
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.upload import Upload
@@ -179,13 +180,14 @@ def packages(
     given |= {"run": replacement.run(), "backups": replacement.backups()}
     if manager == "apt-get":
         held = " ".join(each.name for each in own(state) if each.held)
-        yield script("packages_deb", held=held, allow_reload=given["allow"], **given)
+        given["allow_reload"] = given["allow"]
+        yield transaction("packages_deb", manager=manager, held=held, **given)
         return
     old = old_locks(state, version)
     given["unlock"] = "\n".join(each.text for each in old)
     given["lists"] = "\n".join(dict.fromkeys(each.file for each in old))
     given["excluded"] = "".join(f"; {where(each)}" for each in passed_over(state, version))
-    yield script("packages_rpm", manager=manager, **given)
+    yield transaction("packages_rpm", manager=manager, **given)
 
 
 def refuse_locked(state: State, host: Host, version: str, locks: Sequence[str] | None) -> bool:

@@ -3,7 +3,7 @@
 # system's own; key is text, or unsigned), unlock (versionlock's lines that go, one a line), lists
 # (the files they are in), backups, override (yes: past an exclude= of all repositories), excluded
 # (lines that keep libnccl out of one repository), run.
-# Needs: writers closed place sent lock proxy in_use package_locks no_answer holds noted
+# Needs: writers closed place sent lock proxy in_use package_locks no_answer holds noted transaction_rpm transaction
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154,SC2086,SC2015
 set -uf
@@ -12,11 +12,6 @@ umask 022
 note packages
 fail() { echo "gpu-node: libnccl: $1" >&2; exit 1; }
 last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
-# The reason in the output why a repository could not be read, else its last line.
-reason() {
-  why=$(echo "$1" | grep -E 'Curl error|Status code|[Cc]onnection|[Cc]ould not|[Cc]annot|Errno' | head -n 1)
-  last "${why:-$1}" | sed 's/^[ -]*//'
-}
 # Only our lines of versionlock's list are ignored, unless an administrator's may be, too.
 all='--disableplugin=versionlock'
 [ "$override" != yes ] || all="$all --disableexcludes=all"
@@ -25,30 +20,7 @@ only=
 repository=/etc/yum.repos.d/gpu-node-cuda.repo
 trusted=/etc/pki/rpm-gpg/RPM-GPG-KEY-gpu-node-cuda
 
-# What installs or downloads has no -q, which hides that a repository could not be read.
-# plugin PACKAGE COMMAND...: make sure that the package manager has a command that may need a
-# plugin.
-plugin() {
-  package=$1
-  shift
-  ! patient $manager -q $none "$@" || return 0
-  patient $manager -y install "$package" ||
-    fail "$(no_answer "$output")$manager has no '$1', and $package cannot be installed: $(reason "$output"); no package was changed"
-}
-
-case $($manager --version 2>/dev/null | head -n 1) in
-  (3.*) # yum itself
-    fetch=yumdownloader
-    versionlock=yum-plugin-versionlock
-    ;;
-  (*)
-    fetch="$manager download"
-    versionlock='dnf-command(versionlock)'
-    ;;
-esac
-
-install() {
-  work=$(mktemp -d /var/tmp/gpu-node-packages.$$.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
+replace_all() {
   if [ -n "$url" ]; then
     check=1
     [ "$key" != unsigned ] || check=0
@@ -78,11 +50,12 @@ END
   arch=$(uname -m)
   for name in $names; do set -- "$@" "$name-$version.$arch"; done
   # yum cannot download an older version than the installed one; dnf's command can.
-  if [ "$fetch" != yumdownloader ]; then
-    plugin 'dnf-command(download)' download --help
-  elif ! command -v yumdownloader >/dev/null 2>&1; then
-    patient $manager -y install yum-utils ||
-      fail "$(no_answer "$output")yumdownloader is needed, and yum-utils cannot be installed: $(last "$output"); no package was changed"
+  if [ "$versionlock" = yum-plugin-versionlock ]; then
+    plugin yum-utils command -v yumdownloader || exit 1
+    fetch=yumdownloader
+  else
+    plugin 'dnf-command(download)' $manager -q $none download --help || exit 1
+    fetch="$manager download"
   fi
   patient $fetch $only $all --destdir "$work" "$@" || : # what is lacking is named below
   for file; do
@@ -107,24 +80,26 @@ END
   fi
   # One transaction: rpm removes every other version of these names, and nothing of another name.
   patient rpm -U --oldpackage --replacepkgs "$work"/*.rpm ||
-    fail "rpm refuses: $(echo "$output" | grep -v '^rpm: ' | tr -s '\n\t' '  '); nothing was changed"
+    fail "rpm refuses: $(echo "$output" | grep -v '^rpm: ' | tr -s '\n\t' '  '); no package was changed"
   ldconfig 2>/dev/null || /sbin/ldconfig
 }
 # Whether each is installed once, at that version, with its original files.
-installed() {
+is_whole() {
   there=$(rpm -q --qf '%{NAME} %{VERSION}-%{RELEASE}\n' $names 2>/dev/null | sort)
   [ "$there" = "$(for name in $names; do echo "$name $version"; done | sort)" ] &&
     rpm -V --nodeps --nomtime $names >/dev/null 2>&1
 }
 # Steps that can fail come before any package is replaced: the plugin, the note, and the backup.
-plugin "$versionlock" versionlock list
+begin
+plugin "$versionlock" $manager -q $none versionlock list || exit 1
+[ "$look" = no ] || exit 0
 set --
 for name in $names; do set -- "$@" "$name" "$version"; done
 note_holds "$@"
 for list in $lists; do
   saved "$list" >/dev/null || fail "$list cannot be backed up; no package was changed"
 done
-installed || install
+is_whole || replace_all
 set -f
 # versionlock writes its list itself: the old one is kept now, and noted when the new one is there.
 locked=$(for list in $(printf '%s\n' $lists /etc/yum/pluginconf.d/versionlock.list \
@@ -138,11 +113,9 @@ done <<END
 $unlock
 END
 [ -z "$unlock" ] || echo "gpu-node: libnccl: removed from versionlock's list: $(echo "$unlock" | tr '\n' ' '); its backup is in $backups"
-set --
-for name in $names; do set -- "$@" "$name-$version"; done
-patient $manager -q $none versionlock add "$@"
+hold $names
 code=$?
 printf '%s\n' "$locked" | while read -r sum mode owner list; do
   [ -z "$list" ] || written "$list" "$sum $mode $owner"
 done
-[ "$code" = 0 ] || fail "versionlock cannot hold $*: $(last "$output")"
+[ "$code" = 0 ] || fail "versionlock cannot hold $names: $(last "$output")"

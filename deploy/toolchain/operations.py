@@ -17,6 +17,7 @@ from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
 
 from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.engine.transactions import transaction
 from gpu_node.deploy.files.downloads import cache
 from gpu_node.deploy.files.replace import backups
 from gpu_node.deploy.files.upload import Upload, sum_of_file
@@ -132,13 +133,10 @@ def pdsh(manager: str, allow_disruption: bool = False) -> Generator[Command, Non
     if (host.get_fact(Toolchain).get("build") or {}).get("pdsh"):
         host.noop("pdsh is installed")
         return
+    # Red Hat's pdsh reaches nodes by ssh only with a separate package.
+    names = "pdsh" if manager == "apt-get" else "pdsh pdsh-rcmd-ssh"
     more = {"allow_reload": "yes" if allow_disruption else "no", "backups": backups()}
-    if manager == "apt-get":
-        yield script("program_deb", program="pdsh", packages="pdsh", **more)
-    else:
-        # Red Hat's pdsh reaches nodes by ssh only with a separate package.
-        given = {"manager": manager, "program": "pdsh", "packages": "pdsh pdsh-rcmd-ssh"}
-        yield script("program_rpm", **given, **more)
+    yield transaction("program", manager=manager, program="pdsh", packages=names, **more)
 
 
 def _lacks(environment: Environment, wanted: Mapping[str, str]) -> bool:

@@ -14,6 +14,7 @@ from pyinfra.api import FunctionCommand, StringCommand, operation
 
 from gpu_node.deploy.engine.effect import unchecked
 from gpu_node.deploy.engine.scripts import script
+from gpu_node.deploy.engine.transactions import transaction
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.workspace.rsync import Removal, send
 from gpu_node.drift.workspace.rules import chmod_words, lacking, mode_of
@@ -95,11 +96,8 @@ def rsync(manager: str, allow_disruption: bool = False) -> Generator[StringComma
     more = {"allow_reload": "yes" if allow_disruption else "no", "backups": replacement.backups()}
     if host.get_fact(Workspace).get("rsync"):
         host.noop("rsync is installed")
-    elif manager == "apt-get":
-        yield script("program_deb", program="rsync", packages="rsync", **more)
     else:
-        given = {"manager": manager, "program": "rsync", "packages": "rsync"}
-        yield script("program_rpm", **given, **more)
+        yield transaction("program", manager=manager, program="rsync", packages="rsync", **more)
 
 
 @operation()

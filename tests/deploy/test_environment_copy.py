@@ -276,9 +276,8 @@ def test_files_that_go_meanwhile(
 def test_rsync_comes_alone(machine: Machine, shell: str, manager: str) -> None:
     """Refused where anything would go for its sake."""
     hidden = "for d in /usr/bin /bin; do mount --bind /dev/null $d/rsync 2>/dev/null || :; done\n"
-    given = {} if manager == "apt-get" else {"manager": manager}
-    name = "program_rpm" if given else "program_deb"
-    asked = script(name, program="rsync", packages="rsync", allow_reload="yes", **given)
+    names = {"program": "rsync", "packages": "rsync"}
+    asked = script("program", manager=manager, allow_reload="yes", **names)
     harm = "Remv samba [4]" if manager == "apt-get" else "Removing:\n samba  x86_64  4  @base  1 M"
     machine.write("plan", harm, "Operation aborted.")
     refused = machine.run(asked, shell, hidden)

@@ -21,7 +21,7 @@ from pyinfra.context import ctx_host, ctx_state
 from pyinfra_testing.util import FakeState, create_host
 
 from gpu_node import deploy
-from gpu_node.deploy.engine import scripts
+from gpu_node.deploy.engine import scripts, transactions
 from gpu_node.deploy.engine.scripts import FILES
 from gpu_node.deploy.env.operations import BASH_CHECK
 from gpu_node.deploy.files import downloads as controller
@@ -233,6 +233,7 @@ def test_a_case(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (controller, toolchain):
         monkeypatch.setattr(module, "cache", lambda: CACHE)
     monkeypatch.setattr(replacement, "run", lambda: "RUN")
+    monkeypatch.setattr(transactions, "foresee", lambda *_: None)
     commands, printed = outcome(case.subject, case.data)
     assert commands == case.data.get("commands", [])
     assert printed == case.data.get("noop")

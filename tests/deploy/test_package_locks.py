@@ -18,12 +18,9 @@ from tests.deploy.packaging import Machine
 from tests.deploy.packaging import machine as machine
 from tests.node_scripts import WAIT_FOR_FILE, Ended
 
-RSYNC = {"program": "rsync", "packages": "rsync"}
 STEPS = {
-    "driver_packages_rpm": {"manager": "yum", "kernels": "9.9.9-test", "dkms": "no"},
-    "driver_packages_deb": {"kernels": "9.9.9-test", "dkms": "no"},
-    "program_deb": RSYNC,
-    "program_rpm": {**RSYNC, "manager": "yum"},
+    "driver_packages": {"kernels": "9.9.9-test", "dkms": "no"},
+    "program": {"program": "rsync", "packages": "rsync"},
 }
 # What each package manager prints where it does not wait.
 SAYS = {
@@ -69,21 +66,24 @@ def locked(path: Path, until: Path | str = "", apart: bool = False) -> Iterator[
             other.kill()
 
 
-def step(machine: Machine, shell: str, name: str) -> Ended:
+def step(machine: Machine, shell: str, name: str, manager: str = "apt-get") -> Ended:
     """Run one of the steps, where there is no rsync; it sees who holds a lock."""
     before = f"mount --bind /dev/null {shutil.which('rsync')}"
     machine = replace(machine, beside_others=True)
-    return machine.run(script(name, allow_reload="yes", **STEPS[name]), shell, before)
+    return machine.run(
+        script(name, manager=manager, allow_reload="yes", **STEPS[name]), shell, before
+    )
 
 
+@pytest.mark.parametrize("manager", ["apt-get", "yum"])
 @pytest.mark.parametrize("name", STEPS)
 def test_who_holds_it_is_named_at_the_end(
-    machine: Machine, shell: str, database: Path, name: str
+    machine: Machine, shell: str, database: Path, name: str, manager: str
 ) -> None:
     """File, pid, command and user; no package manager is called, and nothing else is blamed."""
     file = database / ".rpm.lock"
     with locked(file) as pid:
-        done = step(machine, shell, name)
+        done = step(machine, shell, name, manager)
     assert done.code == 1
     assert f"gave up after 2 s: another program uses the package database: {file}" in done.err
     assert f"held by pid {pid} (python" in done.err
@@ -98,7 +98,7 @@ def test_it_goes_on_when_the_lock_is_free(
     """What waits says so, once, and then does its work."""
     monkeypatch.setattr(scripts, "PATIENCE_SECONDS", 20)
     with locked(database / "rpmdb.sqlite", until=slept):
-        done = step(machine, shell, "program_deb")
+        done = step(machine, shell, "program")
     assert (done.code, done.err) == (0, "")
     assert done.out.count("gpu-node: waits for") == 1
     assert len(machine.installs()) == 1
@@ -109,7 +109,7 @@ def test_a_lock_in_a_container_is_another_file(
 ) -> None:
     """An image that is being built has a package database of its own, under the same path."""
     with locked(database / ".rpm.lock", apart=True):
-        done = step(machine, shell, "program_deb")
+        done = step(machine, shell, "program")
     assert (done.code, done.out, done.err) == (0, "", "")
 
 
@@ -122,11 +122,11 @@ def test_a_lock_that_only_the_message_shows(
     real = program.read_text()
     once = f'[ -e "{machine.folder}/seen" ] || {{ touch "{machine.folder}/seen"; echo "{message}"; '
     program.write_text(real.replace("#!/bin/sh\n", f"#!/bin/sh\n{once}exit 100; }}\n", 1))
-    done = step(machine, shell, "program_deb")
+    done = step(machine, shell, "program")
     assert (done.code, done.err, done.out) == (0, "", f"gpu-node: waits for {message}\n")
     (machine.folder / "bin" / "rsync").unlink()
     program.write_text(f'#!/bin/sh\necho "{message}"\nexit 100\n')
-    done = step(machine, shell, "program_deb")
+    done = step(machine, shell, "program")
     assert done.code == 1 and f"uses the package database: {message}; run again" in done.err
 
 
@@ -134,6 +134,6 @@ def test_a_file_that_a_killed_program_left(machine: Machine, shell: str, databas
     """Another program has its pid now: no process holds the lock."""
     with subprocess.Popen(["sleep", "60"]) as other:
         (database / "rpmdb_lock.pid").write_text(str(other.pid))
-        done = step(machine, shell, "program_deb")
+        done = step(machine, shell, "program")
         other.kill()
     assert (done.code, done.out) == (0, "")

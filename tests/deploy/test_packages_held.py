@@ -30,6 +30,7 @@ case "$*" in
     mv "$HERE/left" "$HERE/list" ;;
   *install*)
     [ ! -e "$HERE/dead" ] || { echo 'Cannot find a valid baseurl for repo: base/7'; exit 1; }
+    case "$*" in *--assumeno*) echo 'Exiting on user command'; exit 1 ;; esac
     rm -f "$HERE/unlocked" ;;
 esac
 """,
@@ -47,7 +48,11 @@ done
     "rpm": r"""
 echo "rpm $*" >>"$HERE/called"
 case $1 in
-  -q) shift 3; for name; do awk -v name="$name" '$1 == name' "$HERE/there"; done ;;
+  -q)
+    case "$*" in *NAME*) part=0 ;; *) part=2 ;; esac
+    for name; do
+      awk -v name="$name" -v part=$part '$1 == name { print $part }' "$HERE/there"
+    done | grep . ;;
   -K) echo 'x.rpm: rsa sha1 (md5) pgp md5 OK' ;;
   -U)
     for name in libnccl libnccl-devel libnccl-static; do
@@ -63,11 +68,14 @@ case $1 in showhold) cat "$HERE/held" ;; esac
     "dpkg-query": r"""
 case $1 in -L) echo /; exit ;; esac
 for name; do :; done
-awk -v name="$name" '$1 == name { print $2 " installed" }' "$HERE/there"
+awk -v name="$name" '$1 == name { print "installed " $2 }' "$HERE/there"
 """,
     "apt-get": r"""
 echo "apt-get $*" >>"$HERE/called"
 case "$*" in
+  *' -s '*)
+    for name in libnccl2 libnccl-dev; do echo "Inst $name [OLD] (VERSION lab [amd64])"; done
+    [ ! -e "$HERE/plan" ] || cat "$HERE/plan" ;;
   *' install '*) for name in libnccl2 libnccl-dev; do echo "$name VERSION"; done >"$HERE/there" ;;
 esac
 """,
@@ -108,7 +116,7 @@ def debs(node: Machine, shell: str, **given: str) -> Ended:
         **{"override": "no", "held": "libnccl2", "run": "RUN", **given},
         "allow_reload": "yes",
     }
-    return node.run(script("packages_deb", **variables), shell)
+    return node.run(script("packages_deb", manager="apt-get", **variables), shell)
 
 
 def test_a_line_that_goes_is_kept(node: Machine, shell: str, note: Path) -> None:
@@ -147,7 +155,7 @@ def test_what_can_fail_is_tried_first(node: Machine, shell: str, note: Path, wha
     assert done.code == 1
     assert node.read("there") == [f"{name} {OLD}" for name in RPMS]
     says = {
-        "plugin": "yum-plugin-versionlock cannot be installed: Cannot find a valid baseurl",
+        "plugin": "yum-plugin-versionlock, which cannot be installed: Cannot find a valid baseurl",
         "note": f"{note} cannot be written",
         "backup": "cannot be backed up",
     }

@@ -19,7 +19,7 @@ from gpu_node.deploy.engine.scripts import FILES, needed, script, text
 # Programs that download; in `apt-get -s` and in messages nothing is.
 _DOWNLOADS = re.compile(
     r"^[^#\n]*(?:output=\$\((?:curl|wget) |pip (?:download|install) -|"
-    r"patient (?:apt-get|\$manager) )",
+    r"patient (?:apt-get|with_options) )",
     re.MULTILINE,
 )
 DOWNLOADING = sorted(name for name in FILES if _DOWNLOADS.search(text(name)))
@@ -27,7 +27,9 @@ DOWNLOADING = sorted(name for name in FILES if _DOWNLOADS.search(text(name)))
 
 def test_every_script_that_downloads_takes_the_proxy() -> None:
     """One that would be left out would fail on a node behind a proxy."""
-    assert {"cmake", "wheels", "packages_pip", "packages_deb", "packages_rpm"} <= {*DOWNLOADING}
+    assert {"cmake", "wheels", "packages_pip", "transaction_deb", "transaction_rpm"} <= {
+        *DOWNLOADING
+    }
     lacking = [
         name for name in DOWNLOADING if not all("proxy" in needed(each) for each in _of(name))
     ]

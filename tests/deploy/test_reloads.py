@@ -21,16 +21,13 @@ NCCL = {"names": "libnccl2", "version": "2.18.1-1+cuda12.1", "url": "", "key": "
 RSYNC = {"program": "rsync", "packages": "rsync"}
 # The steps that are refused, with what they install.
 REFUSED = {
-    "driver_install_deb": {**DRIVER, "allow": "yes"},
-    "driver_install_rpm": {**DRIVER, "allow": "yes", "manager": "yum"},
-    "driver_packages_deb": {"kernels": "", "dkms": "yes"},
-    "driver_packages_rpm": {"kernels": "", "dkms": "yes", "manager": "yum"},
-    "program_deb": RSYNC,
-    "program_rpm": {**RSYNC, "manager": "yum"},
+    "driver_install": {**DRIVER, "allow": "yes"},
+    "driver_packages": {"kernels": "", "dkms": "yes"},
+    "program": RSYNC,
 }
 # Those that are refused only where dpkg has not configured a package yet.
 HALF = {
-    "driver_packages_deb": {"kernels": "9.9.9-test", "dkms": "no"},
+    "driver_packages": {"kernels": "9.9.9-test", "dkms": "no"},
     "packages_deb": {**NCCL, "allow": "yes", "override": "no", "held": ""},
 }
 _CALL = re.compile(r"systemctl((?: +-[-a-z]+)*) +([a-z-]+)")
@@ -40,26 +37,34 @@ _RELOADS = {
 }
 
 
-def run(machine: Machine, shell: str, name: str, given: dict[str, str], allow: str = "no") -> Ended:
+def run(
+    machine: Machine,
+    shell: str,
+    name: str,
+    given: dict[str, str],
+    allow: str = "no",
+    manager: str = "apt-get",
+) -> Ended:
     """Run a step beside a container with GPUs, where neither rsync nor dkms is there."""
     node = Node()
     node.begin("job", GPU, f"0::/system.slice/docker-{ID}.scope")
     there = [path for path in map(shutil.which, ("rsync", "dkms")) if path]
     node.lines += [f"mount --bind /dev/null {path}" for path in there]
     node.lines.append("[ ! -d /sys/module ] || mount -t tmpfs none /sys/module")
-    return node.run(script(name, allow_reload=allow, **given), shell)
+    return node.run(script(name, manager=manager, allow_reload=allow, **given), shell)
 
 
+@pytest.mark.parametrize("manager", ["apt-get", "yum"])
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_step_is_refused(machine: Machine, shell: str, name: str) -> None:
+def test_a_step_is_refused(machine: Machine, shell: str, name: str, manager: str) -> None:
     """Nothing was installed, and the container is named; it is installed where that is allowed."""
     machine.write("offers", "nvidia-dkms-535 535.154.05-1")
     machine.write("plan", "Operation aborted.")
-    done = run(machine, shell, name, REFUSED[name])
+    done = run(machine, shell, name, REFUSED[name], manager=manager)
     assert done.code == 1 and machine.installs() == []
     for words in ("reload systemd", f"container {ID[:12]} (pid ", "allow_disruption=true"):
         assert words in done.err
-    again = run(machine, shell, name, REFUSED[name], allow="yes")
+    again = run(machine, shell, name, REFUSED[name], "yes", manager)
     assert "reload systemd" not in again.err and machine.installs() != []
 
 
@@ -79,7 +84,7 @@ def test_no_container_has_gpus(machine: Machine, shell: str) -> None:
     node = Node()
     node.begin("web", OWN_DEV, f"0::/system.slice/docker-{ID}.scope")
     node.lines.append(f"mount --bind /dev/null {shutil.which('rsync')}")
-    done = node.run(script("program_deb", allow_reload="no", **RSYNC), shell)
+    done = node.run(script("program", manager="apt-get", allow_reload="no", **RSYNC), shell)
     assert (done.code, done.err) == (0, "")
 
 
@@ -88,7 +93,9 @@ def test_each_script_that_installs_packages_asks() -> None:
     reloads = _needing("containers") - {"module", "nouveau", "reboot"}
     assert _needing("package_locks") - reloads == {"packages_rpm"}
     asked = {path.stem for path in scripts.FILES.values() if _asks(path.read_text())}
-    assert asked - {"containers"} == reloads
+    # Each step with apt needs transaction_deb.sh, which asks about half configured packages.
+    assert asked - {"containers", "transaction_deb", "look"} <= reloads
+    assert reloads - asked <= _needing("transaction_deb")
 
 
 def _needing(first: str) -> set[str]:

@@ -152,7 +152,7 @@ def test_nothing_goes_for_its_sake(bare: Path) -> None:
     before = on(BARE, f"{listed} | grep -v dkms")
     done = converge(want(bare, VERSION, PACKAGES))
     assert done.code == 1
-    assert "apt would remove site-nvidia: that is left to you; nothing was changed" in done.err
+    assert "apt would remove site-nvidia: where that is right, run: apt-get install" in done.err
     assert on(BARE, f"{listed} | grep -v dkms") == before
 
 

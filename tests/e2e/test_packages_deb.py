@@ -8,7 +8,7 @@ from gpu_node.lab import disks, nodes, roster
 from gpu_node.lab.machine import as_root
 from gpu_node.lab.mirror import directory
 from tests.e2e.conftest import WriteInventory, nccl_alone
-from tests.e2e.on_lab import assert_at_rest, changed, converge, dry, manifest, on
+from tests.e2e.on_lab import DEPLOY, assert_at_rest, changed, converge, dry, manifest, on, run
 
 pytestmark = pytest.mark.lab
 
@@ -114,12 +114,14 @@ def test_a_pin_of_another_version(path: str) -> None:
 
 
 def test_a_package_that_needs_another_version(path: str) -> None:
-    """apt refuses, its reason is reported, and nothing is removed for it."""
+    """It is named, with the command for it, before the run and in it, and nothing is removed."""
     _installed("distribution/site-nccl-app_*.deb")
     before = _debs()
+    refused = "apt would remove site-nccl-app: where that is right, run: apt-get"
+    assert refused in run("pyinfra", "--dry", "--json", path, DEPLOY).err
     done = converge(path)
     assert done.code == 1
-    assert "gpu-node: libnccl: apt refuses: E: " in done.err
+    assert f"gpu-node: libnccl: {refused}" in done.err
     assert _debs() == before
 
 
