@@ -42,8 +42,8 @@ LOCK = "/run/gpu-node.lock"
 NOTE = package_locks.NOTE
 # How long a step waits for another program's use of the package database, and for another run.
 PATIENCE_SECONDS, RUN_SECONDS = 300, 600
-# What a look ahead needs of a script that installs packages: it changes nothing.
-_LOOKS = ("proxy", "no_answer", "another_driver", "transaction_deb", "transaction_rpm")
+# What a look ahead needs of the engine, beside what an area has for its script: it changes nothing.
+_LOOKS = ("proxy", "no_answer", "transaction_deb", "transaction_rpm")
 # These define only functions; a script also calls them when it runs as another user.
 _FUNCTIONS = (
     *("writers", "closed", "as_user_within", "place", "record", "pending", "no_answer", "pip_left"),
@@ -144,15 +144,18 @@ def script(name: str, stdin: str | None = None, **variables: str) -> Script:
 
 def look(name: str, **variables: str) -> str:
     """Return `name`.sh as it prints what its transaction would be refused for; nothing changes."""
-    first = (each for each in _first(name, variables) if each in _LOOKS)
+    first = [
+        each
+        for each in _first(name, variables)
+        if each in _LOOKS or FILES[each].parent.name not in ("engine", "files")
+    ]
     return _script(name, (*first, "transaction", "look"), None, variables).get_raw_value()
 
 
 def _first(name: str, variables: Mapping[str, str]) -> tuple[str, ...]:
     """Return the scripts that stand before a script; of package managers only the node's."""
-    others = {"apt-get": "transaction_rpm"}.get(variables.get("manager", ""), "transaction_deb")
-    first = needed(name)
-    return tuple(each for each in first if each != others) if "manager" in variables else first
+    other = "transaction_rpm" if variables.get("manager") == "apt-get" else "transaction_deb"
+    return tuple(each for each in needed(name) if each != other)
 
 
 def _script(
