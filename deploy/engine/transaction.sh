@@ -1,7 +1,7 @@
 # Install named packages and replace no other one. transaction_deb.sh or transaction_rpm.sh is before this.
 # Variables: manager. A script sets named, the names that it asks for, and may set the others.
 # shellcheck shell=sh disable=SC2034,SC2154
-look=no options='' may_lift=no lifted=''
+look=no options='' first='' may_lift=no lifted=''
 scratch() {
   [ -n "$work" ] || work=$(mktemp -d /var/tmp/gpu-node-packages.$$.XXXXXX) ||
     fail "no room in /var/tmp; no package was changed"
@@ -15,7 +15,7 @@ beside() { coming | awk -v named=" $named " '!index(named, " " $1 " ")'; }
 # harmless PACKAGE...: fail where the plan for them changes other packages
 harmless() {
   why=$(harm)
-  why=${why:+${manager%-get} would $why: where that is right, run: $manager${options:+ $options} $verb $*}
+  why=${why:+${manager%-get} would $why: where that is right, run: $manager${options:+ $options} $verb $*$first}
   # An administrator's exclude is passed over for the named packages alone.
   [ -n "$why" ] || [ -z "$lifted" ] || why=$(barred "$(beside | sed 's/ .*//')")
   why=${why#; }

@@ -23,6 +23,7 @@ from_url() {
   echo "$key" >"$work/key.asc" && mkdir "$work/parts" &&
     described yes "$work/key.asc" >"$work/parts/gpu-node-cuda.sources" ||
     fail "no room in /var/tmp; no package was changed"
+  first=" (with 'Enabled: yes' in $source)"
   only="-o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$work/parts"
   aside
 }
