@@ -284,7 +284,7 @@ def test_a_configuration_that_is_nowhere(run: Run) -> None:
 
 
 UNKNOWN = {
-    "torchrun --nproc_per_node= --nnodes '' train.py": "--nnodes, --nproc_per_node",
+    "torchrun --nproc_per_node= --nnodes '' train.py": "--nproc_per_node, --nnodes",
     "torchrun --zebra train.py": "--zebra",
     "torchrun train.py --data_dir '/data/*.json'": "--data_dir",
     "sudo torchrun train.py": "the PATH and the variables behind sudo",
