@@ -210,7 +210,7 @@ class Given:
 
     def _listed(self) -> list[str]:
         """Return the hosts in the line: mpirun's -H, srun's --nodelist."""
-        named = self.launch.option("H", "nodelist") or ""
+        named = self.launch.option("nodelist" if self.launch.kind == SRUN else "H") or ""
         if "[" in named:
             return []
         return [entry.partition(":")[0] for entry in named.split(",") if entry]

@@ -155,6 +155,15 @@ def test_a_sound_job(run: Run) -> None:
     assert "Nothing was found that will stop it." in out
 
 
+def test_the_size_of_the_model(run: Run) -> None:
+    """--parameters are judged as those of the inventory."""
+    line = ["--format", "json", "--", *DEEPSPEED]
+    files: dict[str, Any] = {"hostfile": HOSTFILE, "ds_json": json.dumps(CONFIG)}
+    assert not rules_of(run(*line, **files)[1], "host.memory-for-job")
+    found = rules_of(run("--parameters", "700B", *line, **files)[1], "host.memory-for-job")
+    assert ("a100-01", "GPU memory for the job") in found
+
+
 def test_a_number_that_is_not_set_here(run: Run) -> None:
     """It is named, and not judged."""
     words = ["--", "deepspeed", "--num_gpus", "", *DEEPSPEED[1:]]

@@ -25,6 +25,7 @@ from gpu_node.facts.job.state import File, JobState
 from gpu_node.facts.probe.peers import Peer
 from tests import case_files
 from tests.case_files import Case
+from tests.e2e.test_check_job import FAILING
 
 CASES = case_files.cases(Path(__file__).parent)
 EMPTY = Launch("", "")
@@ -70,6 +71,15 @@ def test_a_launch(case: Case) -> None:
         assert str(error.value) == case.data["error"]
     else:
         assert shown(of_words(shlex.split(case.data["line"]))) == case.data["is"]
+
+
+@pytest.mark.parametrize("line", [line for line, _ in FAILING.values()])
+def test_a_line_of_the_jobs_that_fail(line: str) -> None:
+    """It has no option that its launcher lacks, and no number out of range: it fails otherwise."""
+    for each in of_words(line.rpartition("-- ")[2].split()).nested:
+        numbers = each.row.numbers.items()
+        assert each.is_whole
+        assert all(number.has(each.options.get(name, "1")) for name, number in numbers)
 
 
 @pytest.mark.parametrize(
