@@ -16,11 +16,10 @@ function hidden(word,   was, base) {
   base = word; sub(/:$/, "", base)
   if (base ~ /^--?[A-Za-z][-A-Za-z0-9_.]*$/ && secret(substr(base, 2))) hides = "all"
   else if (word ~ /^(-u|-U|--user|--proxy-user)$/) hides = "pair"
-  else if (program == "sshpass" && word ~ /^-[ev]*p$/) hides = "all"
-  else if (program == "login" && word == "-p") hides = "all"
-  else if (program == "redis-cli" && word == "-a") hides = "all"
+  else if (program " " word ~ /^(@apart@)$/) hides = "all"
   if (was == "all" || (was == "pair" && word ~ /:./ && word !~ /^[0-9]+:[0-9]+$/)) return "@hidden@"
-  if (word ~ /^-[ev]*p./ && program ~ /^(sshpass|mysql|login)$/) return "-p@hidden@"
+  if (program " " word ~ /^(@together@)/)
+    return "-" (program == "ldap" ? "w" : program == "zip" ? "P" : "p") "@hidden@"
   if (word ~ /^-[uU][^:]*:./) return substr(word, 1, 2) "@hidden@"
   if (word ~ /^--(proxy-)?user=[^:]*:./) { sub(/=.*/, "=", word); return word "@hidden@" }
   if (program == "key" && word !~ /^-/) return "@hidden@"
@@ -28,6 +27,8 @@ function hidden(word,   was, base) {
   if (base == "login" && program ~ /^(@login@)$/) program = "login"
   else if (base == "login" && program ~ /^(@login_by_key@)$/) program = "key"
   else if (base ~ /^(mysql|mariadb)/) program = "mysql"
+  else if (base ~ /^@of_ldap@$/) program = "ldap"
+  else if (base ~ /^(@of_zip@)$/) program = "zip"
   else if (base ~ /^(sshpass|redis-cli|@login@|@login_by_key@)$/) program = base
   else if (program == "sshpass" && word !~ /^-/ && last !~ /^-[Pfd]$/) program = ""
   last = word
@@ -47,8 +48,47 @@ function command(text,   rest, at, n, found, word, was_program, was_hides, was_l
   program = was_program; hides = was_hides; last = was_last
   return text
 }
-function shown(text,   done, name, rest, before) {
-  text = command(text)
+# How long the text between a name and its value is, at the begin of the text that follows the name; 0
+# where the value is no secret.
+function before_value(name, before, rest,   word, size) {
+  name = tolower(name)
+  if (before ~ /^[?&]$/ && rest ~ /^=/ && name ~ /@query@/) return 1
+  if (name == "@slack@" && rest ~ /^\/[^ \t"\047]/) return 1
+  if (name == "bearer") return match(rest, /^[ \t]+/) ? RLENGTH : 0
+  if (!secret(name)) return 0
+  size = match(rest, /^[]\\"\047)]*[ \t]*[+?!|=:]*[=:]>?[ \t]*/) ? RLENGTH : 0
+  if (!size && before == "-" && match(rest, /^[ \t]+(--[ \t]+)*/)) size = RLENGTH
+  if (size) return name ~ /@counted@/ && substr(rest, size + 1) ~ /^@count@/ ? 0 : size
+  if (name ~ /@before_is@/ && match(rest, /^[ \t]+is:?[ \t]+/)) size = RLENGTH
+  else if (name ~ /@header@/ && match(rest, /^[ \t]+/)) size = RLENGTH
+  if (!size) return 0
+  word = substr(rest, size + 1)
+  if (!match(word, /^[^ \t;|&()`]+/)) return 0
+  word = tolower(substr(word, 1, RLENGTH)); gsub(/["\047\\.,:!]/, "", word)
+  return word ~ /^(@message@)$/ ? 0 : size
+}
+# A text up to the lines of a private key.
+function without_key(text,   rest, at, n) {
+  rest = text; at = 0
+  while (n = index(rest, "@private_key@")) {
+    if (substr(rest, n > 46 ? n - 46 : 1, n > 46 ? 46 : n - 1) ~ /BEGIN [A-Z0-9 ]*$/)
+      return substr(text, 1, at + n - 1 + length("@private_key@")) "@hidden@"
+    at += n; rest = substr(rest, n + 1)
+  }
+  return text
+}
+# A text without words of hex digits that are keys of wandb.
+function without_hex(text,   done, word) {
+  if (tolower(text) !~ /wandb/ || tolower(text) ~ /@commit@/) return text
+  while (match(text, /[0-9A-Za-z]+/)) {
+    word = substr(text, RSTART, RLENGTH); done = done substr(text, 1, RSTART - 1)
+    text = substr(text, RSTART + RLENGTH)
+    done = done (length(word) == @hex_digits@ && word ~ /^[0-9a-f]+$/ ? "@hidden@" : word)
+  }
+  return done text
+}
+function shown(text,   done, name, rest, before, size) {
+  text = without_hex(command(without_key(text)))
   while (match(text, /:\/\/[^\/?# \t"\047]*@/)) {
     done = done substr(text, 1, RSTART + 2) "@hidden@@"; text = substr(text, RSTART + RLENGTH)
   }
@@ -68,13 +108,8 @@ function shown(text,   done, name, rest, before) {
       done = done "@hidden@"; continue
     }
     done = done name
-    rest = text
-    if (secret(name)) {
-      if (match(rest, /^[]\\"\047)]*[ \t]*[+?!|=:]*[=:]>?[ \t]*/) ||
-        (before == "-" && match(rest, /^[ \t]+(--[ \t]+)*/)))
-        return done substr(rest, 1, RLENGTH) (length(rest) > RLENGTH ? "@hidden@" : "")
-    } else if (tolower(name) ~ /^bearer$/ && match(rest, /^[ \t]+/))
-      return done substr(rest, 1, RLENGTH) "@hidden@"
+    size = before_value(name, before, text)
+    if (size) return done substr(text, 1, size) (length(text) > size ? "@hidden@" : "")
   }
   return done text
 }

@@ -3,10 +3,15 @@
 Hidden, in upper and lower case, is
 - the value after a name that `is_secret`: NAME=VALUE, NAME+=VALUE, NAME: VALUE, --name VALUE,
 - what follows the word `bearer`, and both words of `Authorization: Basic ...`,
-- user and password of a URL (https://user:password@host), and the path of one of a webhook,
-- a word of 20 characters or more that begins as tokens of well-known services do (`SHAPES`),
-- the password after -p or -a of sshpass, mysql, mariadb, redis-cli and of `docker login` and its
-  like, the key of `wandb login`, and any -u USER:PASSWORD; also in the command of `sh -c`.
+- what follows `password is` and a header such as x-api-key, unless it is a word of a message,
+- user and password of a URL (https://user:password@host), a signature in its query, and the path of
+  one of a webhook,
+- a word of 20 characters or more that begins as tokens of well-known services do (`SHAPES`), and
+  one of 40 hex digits beside the word wandb, but for a commit's,
+- the lines of a private key,
+- the password after -p, -a, -P or -w of sshpass, mysql, mariadb, redis-cli, zip, the programs of
+  LDAP and of `docker login` and its like, the key of `wandb login`, and any -u USER:PASSWORD; also
+  in the command of `sh -c`.
 
 On the node the whole argument after such an option is hidden, and everything that follows such a
 name or option within one argument. The controller hides one word, because it no longer knows where
@@ -25,10 +30,38 @@ HIDDEN = "..."
 _PARTS = (
     *("token", "secret", "passw", "passphrase", "passcode", "credential", "apikey", "accesskey"),
     *("authkey", "privatekey", "accountkey", "amzsignature", "authorization", "cookie", "webhook"),
-    *("connectionstring", "mypwd", "sqlpwd"),
+    "connectionstring",
 )
-_WORDS = r"(^|_)((key|pwd|pw)s?|pass)(_|$)|(^|_)(auth|pat|dsn|sas)$"
-_PLAIN = r"^(n|num|max|min)_|_(size|count|len|length|dim)$|(^|_)pass_thr(u|ough)(_|$)"
+_WORDS = r"(^|_)((key|pwd|pw)s?|pass)(_|$)|(^|_)(auth|pat|dsn|sas)$|[a-z](pass|pwd)$"
+_PLAIN = (
+    r"^(n|num|max|min)_|_(size|count|len|length|dim)$|(^|_)pass_thr(u|ough)(_|$)"
+    r"|(^|_)(com|encom|by|tres|sur|over|under|multi|one|two|single|first|second|last|per|forward"
+    r"|backward|fwd|bwd|low|high|band|all|test)_?pass$|oldpwd$"
+)
+# Tokens that a model reads are counted: tokens: 8192, pad_token_id=50256.
+_COUNTED = r"tokens$|token_ids?$"
+_COUNT = r"[0-9][0-9.,]*[kKMGB]?([^-0-9A-Za-z._]|$)"
+# What is secret in the query of a URL alone; names before `is`; and headers without a colon.
+_QUERY = r"(^|[-_])(sig|signature|hmac|jwt|session)$"
+_BEFORE_IS = r"^(.*[-_])?(password|passwd|passphrase|passcode)$"
+_HEADER = r"^x-"
+# Words of messages about them: `a password is required`.
+_MESSAGE = (
+    "required|needed|necessary|mandatory|optional|not|never|no|wrong|incorrect|correct|invalid|valid"
+    "|missing|absent|expired|empty|unset|set|too|an?|the|being|only|also|already|still|now|about|for"
+    "|in|on|at|by|from|to|with|of|or|and|if|stored|sent|used|asked|read|hidden|disabled|enabled|allowed"
+    "|locked|given|known|unknown|changed|written|accepted|rejected|refused|denied|displayed|shown|weak"
+    "|short|same|printed|kept|prompted|header|headers|value|is|was|has|must|cannot|provided|supported"
+)
+_HEX_DIGITS = 40
+_PRIVATE_KEY = "PRIVATE KEY"
+# A program and its option before a password, or with it.
+_APART = "sshpass -[ev]*p|login -p|redis-cli -a|ldap -w|zip -[A-Za-z0-9]*P"
+_TOGETHER = "(sshpass|mysql|login) -[ev]*p.|ldap -w.|zip -P."
+_OF_LDAP = "ldap(search|add|modify|delete|modrdn|passwd|whoami|compare|exop|vc)"
+_OF_ZIP = "zip|unzip|zipcloak"
+# A commit has 40 hex digits, too.
+_COMMIT = r"commit|revision|sha1|hash|git[ :@\/]"
 _OTHERS = r"tokeni[sz]"
 # Commands whose `login` takes a password after -p, and those whose `login` takes a key.
 _LOGIN = "docker|podman|nerdctl|buildah|skopeo|helm|oras|crane|apptainer|singularity|az|oc"
@@ -44,10 +77,12 @@ SHAPES = (
     "eyJ",
     "nvapi-",
     "AIza",
+    "wandb_v",
 )
 _LONG = 20
 # A URL of Slack, Discord or Microsoft with which anybody posts.
 _WEBHOOK = r"^:\/\/([^\/]*@)?hooks\.|webhook"
+_SLACK = "hooks.slack.com"
 
 AWK = shell(
     "probe/redaction.awk",
@@ -61,6 +96,20 @@ AWK = shell(
     login_by_key=_LOGIN_BY_KEY,
     long=_LONG,
     shapes="|".join(SHAPES),
+    counted=_COUNTED,
+    count=_COUNT,
+    query=_QUERY,
+    before_is=_BEFORE_IS,
+    header=_HEADER,
+    message=_MESSAGE,
+    hex_digits=_HEX_DIGITS,
+    private_key=_PRIVATE_KEY,
+    apart=_APART,
+    together=_TOGETHER,
+    of_ldap=_OF_LDAP,
+    of_zip=_OF_ZIP,
+    commit=_COMMIT,
+    slack=_SLACK,
 )
 # For Section.shared: sections that need `$gn_hide`.
 SHARED = ("gn_hide", AWK)
@@ -74,12 +123,21 @@ _AFTER_NAME = re.compile(r"[\]\\\"')]*[ \t]*[+?!|=:]*[=:]>?[ \t]*|(?P<option>[ \
 _VALUE = re.compile(
     r"(?:\\{1,8}\"[^\"]*\"?|\\{1,8}'[^']*'?|\"(?:\\.|[^\"\\])*\"?|'[^']*'?|\\.|[^\s\"'\\;&|])+"
 )
-_SCHEMES = ("bearer", "basic")
+_COUNT_AT = re.compile(_COUNT)
+_IS = re.compile(r"[ \t]+is:?[ \t]+")
+_BLANKS = re.compile(r"[ \t]+")
+_PATH_OF_URL = re.compile(r"/[^\s\"']+")
+_HEX = re.compile(rf"(?<![0-9A-Za-z])[0-9a-f]{{{_HEX_DIGITS}}}(?![0-9A-Za-z])")
+_KEY_LINES = re.compile(
+    rf"(BEGIN [A-Z0-9 ]{{0,40}}{_PRIVATE_KEY})(?:.*?(?=-----END)|.*)", re.DOTALL
+)
+_SCHEMES = ("bearer", "basic", "token", "digest", "negotiate", "apikey")
 _COMMAND_WORD = re.compile(r"[^ \t;|&()`]+")
+_LETTERS = {"ldap": "w", "zip": "P"}
 _QUOTES = str.maketrans("", "", "\"'\\")
+_MARKS = str.maketrans("", "", "\"'\\.,:!")
 _OPTION = re.compile(r"--?[A-Za-z][A-Za-z0-9_.-]*:?")
 _NUMBERS = re.compile(r"[0-9]+:[0-9]+")
-_BEFORE_PASSWORDS = (("login", "-p"), ("redis-cli", "-a"))
 _KNOWN = f"sshpass|redis-cli|{_LOGIN}|{_LOGIN_BY_KEY}"
 
 
@@ -97,6 +155,7 @@ def is_secret(name: str) -> bool:
 
 def redacted(text: str) -> str:
     """Return a text without its secrets; what is already hidden stays as it is."""
+    text = _KEY_LINES.sub(rf"\1{HIDDEN}", text)
     shown = _PATH.sub(_without_webhook, without_users(text))
     return "\n".join(map(_line, shown.split("\n")))
 
@@ -112,6 +171,8 @@ def _without_webhook(url: re.Match[str]) -> str:
 
 def _line(text: str) -> str:
     text = _command(text)
+    if "wandb" in (lower := text.lower()) and not re.search(_COMMIT, lower):
+        text = _HEX.sub(HIDDEN, text)
     done: list[str] = []
     position = 0
     while match := _NAME.search(text, position):
@@ -122,19 +183,42 @@ def _line(text: str) -> str:
             done.append(HIDDEN)
             continue
         done.append(name)
-        after = _AFTER_NAME.match(text, end)
+        after = _before_value(text, match)
         if after is None:
             continue
-        scheme = name.lower() == "bearer" and after["option"] is not None
-        named = is_secret(name) and (after["option"] is None or bool(match["before"]))
-        if not (scheme or named):
-            continue
-        done.append(after[0])
-        position = after.end()
+        done.append(after)
+        position = end + len(after)
         if position < len(text):
             position = _end_of_value(text, position)
             done.append(HIDDEN)
     return "".join(done) + text[position:]
+
+
+def _before_value(text: str, match: re.Match[str]) -> str | None:
+    """Return what is between a name and its value; None where the value is no secret.
+
+    In the awk it is `before_value`.
+    """
+    name, end = match["name"], match.end()
+    lower, before = name.lower(), text[match.start("name") - 1 : match.start("name")]
+    if before in ("?", "&") and text[end : end + 1] == "=" and re.search(_QUERY, lower):
+        return "="
+    if lower == _SLACK and _PATH_OF_URL.match(text, end):
+        return "/"
+    after = _AFTER_NAME.match(text, end)
+    if lower == "bearer":
+        return after[0] if after and after["option"] else None
+    if not is_secret(name):
+        return None
+    if after and (after["option"] is None or before == "-"):
+        is_count = re.search(_COUNTED, lower) and _COUNT_AT.match(text, after.end())
+        return None if is_count else after[0]
+    for pattern, words in ((_BEFORE_IS, _IS), (_HEADER, _BLANKS)):
+        if re.search(pattern, lower) and (found := words.match(text, end)):
+            word = _COMMAND_WORD.match(text, found.end())
+            plain = word and re.fullmatch(_MESSAGE, word[0].translate(_MARKS).lower())
+            return found[0] if word and not plain else None
+    return None
 
 
 def _command(text: str) -> str:
@@ -164,15 +248,12 @@ def _hidden(word: str, state: _State) -> str:
         state.hides = "all"
     elif word in ("-u", "-U", "--user", "--proxy-user"):
         state.hides = "pair"
-    elif (state.program == "sshpass" and re.fullmatch("-[ev]*p", word)) or (
-        state.program,
-        word,
-    ) in _BEFORE_PASSWORDS:
+    elif re.fullmatch(_APART, f"{state.program} {word}"):
         state.hides = "all"
     if was == "all" or (was == "pair" and ":" in word[:-1] and not _NUMBERS.fullmatch(word)):
         return HIDDEN
-    if re.match("-[ev]*p.", word) and state.program in ("sshpass", "mysql", "login"):
-        return f"-p{HIDDEN}"
+    if re.match(_TOGETHER, f"{state.program} {word}"):
+        return f"-{_LETTERS.get(state.program, 'p')}{HIDDEN}"
     if pair := re.match(r"(-[uU]|--(?:proxy-)?user=)[^:]*:.", word):
         return f"{pair[1]}{HIDDEN}"
     if state.program == "key" and not word.startswith("-"):
@@ -196,6 +277,10 @@ class _State:
             self.program = "key"
         elif base.startswith(("mysql", "mariadb")):
             self.program = "mysql"
+        elif re.fullmatch(_OF_LDAP, base):
+            self.program = "ldap"
+        elif re.fullmatch(_OF_ZIP, base):
+            self.program = "zip"
         elif re.fullmatch(_KNOWN, base):
             self.program = base
         elif self.program == "sshpass" and word[:1] != "-" and self.last not in ("-P", "-f", "-d"):

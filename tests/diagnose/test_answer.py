@@ -11,8 +11,9 @@ import yaml
 from gpu_node.diagnose.answer import EXCEPTION, Answer, diagnose
 from gpu_node.diagnose.cause import Cause
 from gpu_node.diagnose.report import as_json, render
-from gpu_node.diagnose.sources import logs
+from gpu_node.diagnose.sources import Log, logs
 from gpu_node.drift.report.formats import plain, printed
+from tests.facts.test_redaction import HIDDEN_LINES, assert_no_secret
 
 CASES: dict[str, dict[str, Any]] = yaml.safe_load(
     (Path(__file__).parent / "answers.yml").read_text()
@@ -87,3 +88,14 @@ def test_the_same_answer_is_printed(name: str, tmp_path: Path) -> None:
         assert f"{candidate['evidence'][0]['line']}" in text
     assert not {*text} & {"\x1b", "\r", "\a"}
     assert ("nothing known" in text) == (answer.verdict == "nothing known")
+
+
+def test_no_secret_of_a_log_is_shown() -> None:
+    """Neither for people nor in the JSON; what is no secret is."""
+    for line, shown in HIDDEN_LINES:
+        text = f"Traceback (most recent call last):\nValueError: {line}\n"
+        answer = diagnose([Log("train.log", None, data=text.encode())])
+        assert answer.failing
+        text = f"{printed(render(answer, None), plain(width=1000))}{as_json(answer, None)}"
+        assert_no_secret(text)
+        assert shown[:10] in text

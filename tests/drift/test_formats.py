@@ -16,10 +16,12 @@ from gpu_node.cli.reporting import write
 from gpu_node.drift.report.formats import FOR_ALL, FORMATS, SUFFIXES, Page, format_of, parts
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.problems import problems
+from gpu_node.facts.shm import segments
 from gpu_node.inventories.escape import visible
 from tests.drift import reports, states
 from tests.drift.format_readers import READERS
 from tests.drift.test_hostile_words import HOSTILE, worst
+from tests.facts.test_redaction import HIDDEN_LINES, assert_no_secret
 
 # What one of the formats, or a page that shows it, would take for its own.
 MARKUP = (
@@ -152,3 +154,17 @@ def test_a_file_is_for_its_owner(form: str, tmp_path: Path) -> None:
     write(reports.report(reports.THREE), form, str(file))
     assert file.stat().st_mode & 0o777 == (0o644 if form in FOR_ALL else 0o600)
     assert READERS[form](file.read_text("utf-8")) > 0
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_format_shows_a_secret(form: str) -> None:
+    """What a process's command line has, as the controller reads it."""
+    head = "clock 1795281650 48000.5\nused 0 0\nseen\nadopted 4041 4520179 0 4 2 1 systemd\n"
+    for line, shown in HIDDEN_LINES:
+        words = line.replace("\n", " ")
+        text = f"{head}launched 4041 LOCAL_RANK RANK\ncommand 4041 train python train.py {words}\n"
+        use = segments.parse(text).model_dump(mode="json")
+        report = reports.report({"a100-01": states.seen({"shm": {"use": use}})})
+        page = written(form, report)
+        assert_no_secret(page)
+        assert form == "prometheus" or shown[:10] in unescape(page)

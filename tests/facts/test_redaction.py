@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -134,6 +135,42 @@ PLAIN = [
 ]
 
 
+CORPUS = yaml.safe_load((Path(__file__).parent / "secrets.yml").read_text())
+PLANTED = {"secret": SECRET, "hex": "0f8a" * 10, "long": "Ab3dEf6h" * 4}
+HIDDEN_LINES = [(line.format(**PLANTED), shown) for line, shown in CORPUS["hidden"]]
+
+
+def assert_no_secret(text: str) -> None:
+    """No secret of the corpus is in a text."""
+    assert not [each for each in PLANTED.values() if each in text]
+
+
+@pytest.mark.parametrize(("line", "wanted"), HIDDEN_LINES)
+def test_a_line_with_a_secret(line: str, wanted: str) -> None:
+    """In a log, and of what a node sends, which has it up to its first secret."""
+    assert redacted(line) == wanted and redacted(wanted) == wanted
+    for awk in AWKS:
+        shown = lines(awk, "{ print shown($0) }", line)
+        assert_no_secret(shown)
+        assert shown.split(HIDDEN)[0] == wanted.split(HIDDEN)[0]
+
+
+def test_lines_that_stay() -> None:
+    """All that is no secret is shown: a reason that is hidden helps no one."""
+    stays = CORPUS["stays"]
+    assert list(map(redacted, stays)) == stays
+    for awk in AWKS:
+        assert lines(awk, "{ print shown($0) }", "\n".join(stays)).split("\n") == stays
+
+
+def test_the_lines_of_a_key() -> None:
+    """All of them, also where the text ends before the key does."""
+    begin, end = (f"-----{each} EC PRIVATE KEY" for each in ("BEGIN", "END"))
+    body = f"{PLANTED['long']}\n" * 3
+    assert redacted(f"a\n{begin}-----\n{body}{end}-----\nb") == f"a\n{begin}...{end}-----\nb"
+    assert_no_secret(redacted(f"a\n{begin}-----\n{body}"))
+
+
 @pytest.mark.parametrize("awk", AWKS)
 @pytest.mark.parametrize(("given_one", "wanted"), COMMANDS)
 def test_a_command_line_on_a_node(awk: str, given_one: tuple[str, ...], wanted: str) -> None:
@@ -247,6 +284,8 @@ def test_it_takes_time_by_the_length_alone() -> None:
     """A long text of a hostile node costs no more than its length."""
     for text in ("a" * 300_000, "://" * 100_000, "token=" * 50_000, "-" * 300_000, '"' * 300_000):
         redacted(text)
+    for text in ("BEGIN " * 50_000, "BEGIN PRIVATE KEY" * 20_000, "password is " * 30_000):
+        redacted(text)
     for text in ("token=" + "\\" * 300_000, "sshpass -p " * 30_000, "token=" + '\\"' * 99_999):
         redacted(text)
 
@@ -257,6 +296,16 @@ def test_nodes_and_controller_mean_the_same_names() -> None:
     names += [*table(), "hfToken", "x-api-key", "--secret", "compass", "monkey", "TOKENISER_KEY"]
     names += ["KEY1", "key_2_", "OPENAI_KEY_PROD", "pw", "MY_PASS_1", "pass_through", "num_keys"]
     names += ["max_pass", "key_size", "keys", "keyboard", "oauth2_token", "--pwds", "auth_type"]
+    names += [
+        "MYPASS",
+        "userpass",
+        "dbpwd",
+        "userPwd",
+        "bypass",
+        "forwardpass",
+        "single_pass",
+        "spwd",
+    ]
     for awk in AWKS:
         output = lines(awk, "{ print secret($0) }", "\n".join(names)).split("\n")
         assert [each == "1" for each in output] == [is_secret(each) for each in names]
