@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gpu_node.inventories.interrupt import during_imports, stop
@@ -16,9 +18,13 @@ if TYPE_CHECKING:
 # thresholds a fifth of a report's time goes into looking for it.
 _GARBAGE_AFTER = 100_000, 50, 50
 
+# A user exports them for the programs of a job; Python and the loader would take them for this one.
+_OF_A_JOB = ("PYTHONPATH", "LD_PRELOAD")
+
 
 def main() -> None:
     """Run the command and exit as the contract says: a usage error is 1, not click's 2."""
+    _leave_job_variables()
     gc.set_threshold(*_GARBAGE_AFTER)
     with during_imports():
         import click
@@ -57,6 +63,17 @@ def main() -> None:
         discard_unwritten()
     gc.freeze()  # at its end Python would look through all that is left: a tenth of a second
     sys.exit(code)
+
+
+def _leave_job_variables() -> None:
+    """Start the installed command anew where a variable of a job has changed how it started."""
+    script = sys.argv[0]
+    if os.path.basename(script) != "gpu-node" or script not in sys.orig_argv:
+        return
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_A_JOB}
+    if len(kept) < len(os.environ):
+        with suppress(OSError):
+            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], kept)  # noqa: S606 (the same)
 
 
 def _run(commands: click.Group) -> str | int | None:

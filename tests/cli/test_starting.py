@@ -89,6 +89,32 @@ def test_the_installed_commands_start(words: list[str]) -> None:
     assert start(*words) == run(*words)
 
 
+# Notes that the process ends in which it was loaded; one that is replaced does not end.
+PRELOADED = """
+int creat(const char *path, unsigned mode);
+__attribute__((destructor)) static void ended(void) { creat("%s", 0666); }
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["PYTHONPATH", "LD_PRELOAD"])
+def test_what_a_user_exports_for_a_job(tmp_path: Path, name: str) -> None:
+    """Modules and libraries of a job are not in this program, nor in what it starts."""
+    mark = tmp_path / "mark"
+    (tmp_path / "click.py").write_text(f"open({str(mark)!r}, 'w')\nraise SystemExit(7)\n")
+    words = ["cc", "-shared", "-fPIC", "-o", str(tmp_path / "job.so"), "-xc", "-"]
+    subprocess.run(words, input=PRELOADED % mark, text=True, check=True)
+    value = {"PYTHONPATH": str(tmp_path), "LD_PRELOAD": str(tmp_path / "job.so")}[name]
+    done = subprocess.run(
+        [BIN / "gpu-node", "--version"],
+        env={**environment(), name: value},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, run("gpu-node", "--version").out, "")
+    assert not mark.exists()
+
+
 def test_the_module_is_the_command() -> None:
     """`python -m` runs it, and has its exit code."""
     words = ["drift", "--no-such-option"]
