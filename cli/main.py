@@ -73,7 +73,8 @@ def _leave_job_variables() -> None:
     kept = {name: value for name, value in os.environ.items() if name not in _OF_A_JOB}
     if len(kept) < len(os.environ):
         with suppress(OSError):
-            os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], kept)  # noqa: S606 (the same)
+            words = [sys.executable, *sys.orig_argv[1:]]
+            os.execve(sys.executable, words, kept)  # noqa: S606 (this very command, again)
 
 
 def _run(commands: click.Group) -> str | int | None:
