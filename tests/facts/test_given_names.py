@@ -42,6 +42,7 @@ WORDS = (
         "\x07x",
     ),
 )
+JOB_WORDS = ("-x", "-e1e touch RAN #", "$(touch RAN)", "*", "a b'", "/x\n-e1e touch RAN #.json")
 ANY_WORD = st.lists(
     st.sampled_from([*WORDS, "\n", " ", "\t", "-", ".json", "RAN"]), min_size=1, max_size=4
 ).map("".join)
@@ -70,15 +71,15 @@ def request(words: Sequence[str], good: str, user: str = "") -> ProbeRequest:
             pinned={each.name: (each.address,) for each in nodes},
             folders=(*words, good),
         ),
-        job=job(words, good),
+        job=job(words, good, folder=words[0]),
     )
 
 
-def job(words: Sequence[str], good: str) -> JobAsked:
+def job(words: Sequence[str], good: str, folder: str) -> JobAsked:
     """Return a job of the words, also of those that no job may have: scripts are a second guard."""
     job = JobAsked()
     of_words = {
-        "folder": words[0],
+        "folder": folder,
         "hostfile": f"{good}/hostfile",
         "files": (*words, *(f"{each}.json" for each in words), f"{good}/ds.json"),
         "paths": (*words, good),
@@ -98,17 +99,21 @@ def peer(word: str) -> Peer | None:
         return None
 
 
-def asked(words: Sequence[str], good: str, user: str = "") -> list[Section]:
-    """Return what is asked of a node, and of a server that is to become one."""
+def asked(words: Sequence[str], good: str, user: str = "") -> list[list[Section]]:
+    """Return what is asked of a server that is to become a node, and of a node."""
     newcomer = request(words, good, user)
-    node = replace(newcomer, joining=None)
-    return list(dict.fromkeys((*sections(node), *sections(newcomer))))
+    # What a job names below a folder is found only if there is one.
+    node = replace(newcomer, joining=None, job=job(words, good, folder=good))
+    return [list(sections(newcomer)), list(sections(node))]
 
 
-def taking(words: Sequence[str], good: str, user: str = "") -> list[Section]:
+def taking(words: Sequence[str], good: str, user: str = "", only: str = "") -> list[list[Section]]:
     """Return the sections that such a name is in."""
-    plain = asked([f"plain{number}" for number in range(len(words))], good)
-    return [each for each in asked(words, good, user) if each not in plain]
+    plain = asked([f"plain{number}" for number in range(len(words))], "/plain")
+    return [
+        [each for each in some if each not in others and each.name.startswith(only)]
+        for some, others in zip(asked(words, good, user), plain, strict=True)
+    ]
 
 
 def good_folder(folder: Path, words: Sequence[str]) -> str:
@@ -124,15 +129,15 @@ def good_folder(folder: Path, words: Sequence[str]) -> str:
     return str(good)
 
 
-def about(good: str, sections: Sequence[Section], shell: str) -> dict[str, set[str]]:
+def about(good: str, asked: Sequence[Sequence[Section]], shell: str) -> dict[str, set[str]]:
     """Return the lines about the good name, by section; numbers change from second to second."""
-    lines = {}
+    lines: dict[str, set[str]] = {}
     # All of them are more than one argument.
-    for start in range(0, len(sections), 6):
-        readings = shells.ask(shell, sections[start : start + 6])
-        for name, reading in readings.sections.items():
+    parts = [some[start : start + 6] for some in asked for start in range(0, len(some), 6)]
+    for part in parts:
+        for name, reading in shells.ask(shell, part).sections.items():
             own = [each for each in reading.text.split("\n") if good in each]
-            lines[name] = {re.sub(r"\d+", "0", each) for each in own}
+            lines.setdefault(name, set()).update(re.sub(r"\d+", "0", each) for each in own)
     return lines
 
 
@@ -148,7 +153,7 @@ def tried(words: Sequence[str], folder: Path, shell: str, only: str = "") -> Non
     good = good_folder(folder, words)
     before = sorted(folder.rglob("*"))
     found, plain = (
-        about(good, [each for each in taking(some, good) if each.name.startswith(only)], shell)
+        about(good, taking(some, good, only=only), shell)
         for some in (words, [f"no{number}" for number in range(len(words))])
     )
     assert sorted(folder.rglob("*")) == before
@@ -158,9 +163,10 @@ def tried(words: Sequence[str], folder: Path, shell: str, only: str = "") -> Non
 
 
 @pytest.mark.parametrize("shell", shells.SH)
-def test_a_name_of_a_job_is_a_word(shell: str, tmp_path: Path) -> None:
-    """And the good one beside it is read as it is beside others that do not exist."""
-    tried(WORDS[:: len(WORDS) // 8], tmp_path, shell, only="job.")
+@pytest.mark.parametrize("word", JOB_WORDS)
+def test_a_name_of_a_job_is_a_word(shell: str, word: str, tmp_path: Path) -> None:
+    """And the good one beside it is read as it is beside one that does not exist."""
+    tried([word], tmp_path, shell, only="job.")
 
 
 @pytest.mark.slow
@@ -186,11 +192,8 @@ def test_any_name_is_a_word(shell: str, words: list[str], tmp_path: Path) -> Non
 def test_the_name_of_a_user_is_a_word(shell: str, word: str, tmp_path: Path) -> None:
     """No such user has a start file, a shell or a home."""
     ran = tmp_path / "ran"
-    named = asked(["no"], "/nowhere", user=word.replace("RAN", str(ran)))
-    plain = asked(["no"], "/nowhere", user="root")
-    taking = [each for each in named if each not in plain]
-    about("/nowhere", taking, shell)
-    assert taking and [*tmp_path.iterdir()] == []
+    about("/nowhere", taking(["plain0"], "/plain", user=word.replace("RAN", str(ran))), shell)
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_every_name_of_a_request_is_tried() -> None:
