@@ -39,12 +39,11 @@ def test_what_would_disturb_a_job_asks_before(name: str) -> None:
 
 @pytest.mark.parametrize("name", scripts.FILES)
 def test_what_a_script_is_given_is_known(name: str) -> None:
-    """The engine or an area has each variable, and the script reads it."""
+    """The engine or an area has each variable, and the script or one before it reads it."""
     given = scripts.given(name)
     assert {*given} == {*scripts._named(name, "Given")}
-    assert not [
-        each for each in given if f"${each}" not in "".join([scripts.text(name), *given.values()])
-    ]
+    texts = [*map(scripts.text, (*scripts.needed(name), name)), *given.values()]
+    assert not [each for each in given if f"${each}" not in "".join(texts)]
     assert scripts._named(name, "By") in ((), ("owner",))
 
 
