@@ -35,6 +35,7 @@ from gpu_node.facts.job.state import MOST_BYTES
 from gpu_node.facts.probe.request import JOB
 from gpu_node.facts.probe.words import is_file_name
 from gpu_node.inventories.errors import did_you_mean, reason, shown, worded
+from gpu_node.inventories.escape import visible
 from gpu_node.inventories.nccl_variables import is_unknown, table
 from gpu_node.inventories.regular_file import NOT_UTF8, content
 from gpu_node.inventories.wanted import JobsWanted, LauncherWanted
@@ -67,7 +68,7 @@ def launch_of(inventory: str, line: Sequence[str], sbatch: str | None) -> Launch
         options = of_sbatch(text)
     except ValueError as error:
         problem = worded(str(error).lower(), "", "#SBATCH lines that sbatch reads")
-        raise click.UsageError(f"--sbatch: {sbatch}: {problem}") from None
+        raise click.UsageError(f"--sbatch: {visible(sbatch)}: {problem}") from None
     return replace(launch, options={**options, **launch.options}) if launch.kind == SRUN else launch
 
 
@@ -83,7 +84,7 @@ def _refused(error: NoLaunch, inventory: str) -> str:
     check = f'CHECK="$(command -v gpu-node) check-job {file} {of}--" {shlex.join(run)}'
     then = (
         "in the script, write ${CHECK:-} before the launcher and ${CHECK:+exit} on the next line, "
-        f"and run {check} (all its other lines run)"
+        f"and run {visible(check)} (all its other lines run)"
     )
     return worded(str(error), "a script, which is not read", _LAUNCHERS, then)
 
@@ -116,10 +117,10 @@ def here(name: str, place: str = "") -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError:
-        raise click.UsageError(f"{place}{name}: {worded(NOT_UTF8, '', _TEXT)}") from None
+        raise click.UsageError(f"{place}{visible(name)}: {worded(NOT_UTF8, '', _TEXT)}") from None
     except (OSError, ValueError) as error:
         why = reason(error) if isinstance(error, OSError) else str(error)
-        raise click.UsageError(f"{place}{name}: {worded(why, '', _TEXT)}") from None
+        raise click.UsageError(f"{place}{visible(name)}: {worded(why, '', _TEXT)}") from None
 
 
 def launcher_of(inventory: str, limit: Iterable[str], node: str | None) -> str:
