@@ -75,11 +75,15 @@ def diagnose(logs: tuple[str, ...], inventory: str | None, form: str) -> int:
         from gpu_node.diagnose.report import as_json, render
         from gpu_node.diagnose.sources import LogError
         from gpu_node.diagnose.sources import logs as find
+        from gpu_node.inventories.errors import worded
         from gpu_node.inventories.escape import visible_json
+        from gpu_node.inventories.limited import Ended, apart
     try:
         found, lost = find(logs)
         with working("Reading the logs"):
-            answer = read(found, lost)
+            answer = apart(lambda meter: read(found, lost, meter=meter))
+    except Ended as error:
+        raise click.ClickException(f"LOG: {worded(str(error), then='name fewer logs')}") from None
     except LogError as error:
         raise click.UsageError(f"LOG: {error}") from None
     now = None

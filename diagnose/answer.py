@@ -13,6 +13,8 @@ from gpu_node.diagnose.flight import Flight, read_flight
 from gpu_node.diagnose.match import RANKED, TRACEBACK, Evidence, Match, Matcher
 from gpu_node.diagnose.scan import Scanner, Size
 from gpu_node.diagnose.sources import Log
+from gpu_node.inventories.limited import Exceeded, Meter
+from gpu_node.inventories.plurals import counted
 
 # The cause of a program that ends with an exception that no other cause has.
 EXCEPTION = "exception"
@@ -67,9 +69,16 @@ class Answer:
 
 
 def diagnose(
-    logs: Iterable[Log], lost: Iterable[str] = (), known: Mapping[str, Cause] | None = None
+    logs: Iterable[Log],
+    lost: Iterable[str] = (),
+    known: Mapping[str, Cause] | None = None,
+    meter: Meter | None = None,
 ) -> Answer:
-    """Read logs, and return what they say; `lost` is what cannot be read of their folders."""
+    """Read logs, and return what they say; `lost` is what cannot be read of their folders.
+
+    A log that takes more than a started meter allows is lost from there on.
+    """
+    logs, meter = [*logs], meter or Meter()
     known = causes() if known is None else known
     matcher = Matcher(known.values())
     compared = Compared()
@@ -78,14 +87,22 @@ def diagnose(
     endings: dict[str, Ending] = {}
     flights: list[Flight] = []
     for index, log in enumerate(logs):
+        if meter.is_spent:
+            more = counted(len(logs) - index, "log")
+            size.lost.append(f"{more} from {log.name}: no processor time is left for them")
+            break
         read += 1
-        if log.pickled:
-            flights.append(read_flight(log))
-            continue
         one = Size()
-        for line in scanner.lines(log, index, one):
-            matcher.take(line)
-            compared.take(line)
+        try:
+            with meter.one():
+                if log.pickled:
+                    flights.append(read_flight(log, meter))
+                    continue
+                for line in scanner.lines(log, index, one, meter):
+                    matcher.take(line)
+                    compared.take(line)
+        except Exceeded as error:
+            one.lost.append(f"{log.name}: {error}")
         endings[log.name] = Ending(log, index, one)
         size.lines, size.bytes = size.lines + one.lines, size.bytes + one.bytes
         is_empty = not one.tail.strip(_BLANK)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NoReturn
 from typing_extensions import override
 
 from gpu_node.diagnose.sources import Log, blocks
+from gpu_node.inventories.limited import Meter
 
 _MOST = 16 * 1024 * 1024
 _SHOWN = 200
@@ -100,10 +101,10 @@ for _build, _codes in ((_Plain.as_list, _TUPLES), (_Plain.as_entries, _ENTRIES))
         _Plain.dispatch[_code] = partial(_Plain.step, build=partial(_build, count=_count))
 
 
-def read_flight(log: Log) -> Flight:
+def read_flight(log: Log, meter: Meter | None = None) -> Flight:
     """Return what a dump says; what it is not able to say is in `error`."""
     data = b""
-    for block in blocks(log, []):
+    for block in blocks(log, [], meter or Meter()):
         data += block
         if len(data) > _MOST:
             return Flight(log.name, log.rank, error=f"larger than {_MOST >> 20} MiB")

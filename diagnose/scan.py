@@ -11,6 +11,7 @@ import hyperscan
 
 from gpu_node.diagnose.origin import Origin, split
 from gpu_node.diagnose.sources import Log, blocks
+from gpu_node.inventories.limited import Meter
 
 # How many lines before and after a line are near it.
 NEAR = 25
@@ -90,10 +91,10 @@ class Scanner:
             literal=True,
         )
 
-    def lines(self, log: Log, index: int, size: Size) -> Iterator[Line]:
+    def lines(self, log: Log, index: int, size: Size, meter: Meter) -> Iterator[Line]:
         """Yield the lines of a log that have one of the texts, each once, in their order."""
         kept, begin, number = b"", 0, 1
-        for block, is_last in _with_last(blocks(log, size.lost)):
+        for block, is_last in _with_last(blocks(log, size.lost, meter)):
             size.bytes += len(block)
             data = kept + block
             end = len(data) if is_last else data.rfind(b"\n", begin, len(data) - _BESIDE) + 1

@@ -13,10 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import IO, Protocol, cast
+
+from typing_extensions import override
 
 from gpu_node.inventories import regular_file
 from gpu_node.inventories.errors import reason, shown, worded
+from gpu_node.inventories.limited import Meter
 
 STDIN = "-"
 # Of a log the last bytes count: a longer file is read from there; a longer stream is cut off.
@@ -43,7 +46,12 @@ class LogError(ValueError):
     """A log that cannot be read: which, why, what is allowed, and what next."""
 
     def __init__(self, name: object, why: str, then: str = "") -> None:
-        super().__init__(worded(shown(str(name)), why, ALLOWED, then))
+        super().__init__(name, why, then)
+
+    @override
+    def __str__(self) -> str:
+        name, why, then = self.args
+        return worded(shown(str(name)), why, ALLOWED, then)
 
 
 class _Readable(Protocol):
@@ -193,9 +201,14 @@ def _opened(log: Log) -> Iterator[_Readable]:
         yield file
 
 
-def blocks(log: Log, lost: list[str]) -> Iterator[bytes]:
+def _packed(file: _Readable) -> IO[bytes] | None:
+    """Return the file of which a gz is unpacked; None for any other."""
+    return cast("IO[bytes]", file.fileobj) if isinstance(file, gzip.GzipFile) else None
+
+
+def blocks(log: Log, lost: list[str], meter: Meter) -> Iterator[bytes]:
     """Yield the bytes of a log, at most MOST_BYTES; what is not read is added to `lost`."""
-    left, block = MOST_BYTES, bytearray()
+    left, block, taken = MOST_BYTES, bytearray(), 0
     try:
         with _opened(log) as file:
             if file.seekable() and file.tell():
@@ -203,6 +216,9 @@ def blocks(log: Log, lost: list[str]) -> Iterator[bytes]:
             while left > 0 and (part := file.read1(min(_PART, left))):
                 left -= len(part)
                 block += part
+                now = raw.tell() if (raw := _packed(file)) else MOST_BYTES - left
+                meter.read(now - taken)
+                taken = now
                 if len(block) >= _BLOCK:
                     yield bytes(block)
                     block.clear()
