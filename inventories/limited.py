@@ -127,7 +127,7 @@ def apart(work: Callable[[Meter], T]) -> T:
         code = os.waitstatus_to_exitcode(status)
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with {code}"
         raise Ended(f"the process that reads files ended {how}")
-    answer, error = pickle.loads(data)  # noqa: S301  the child is this program
+    answer, error = pickle.loads(data)  # noqa: S301 (the child is this program)
     if error is not None:
         raise error
     return answer  # type: ignore[no-any-return]
