@@ -111,7 +111,7 @@ class Torch(State):
     cuda: str | None
     wheel: str | None
     nccl: str | None
-    architectures: tuple[Architecture, ...] | None
+    architectures: Annotated[tuple[Architecture, ...], Field(fail_fast=True)] | None
     compilers: Compilers | None = None
     root: str
 
@@ -126,7 +126,7 @@ class Operator(State):
     name: str
     size: int
     time: int
-    architectures: tuple[Architecture, ...] | None
+    architectures: Annotated[tuple[Architecture, ...], Field(fail_fast=True)] | None
 
 
 class DeepSpeed(State):
@@ -186,14 +186,14 @@ class Environment(State):
     python: str
     platform: str | None
     torch: Torch | None
-    wheels: tuple[Wheel, ...]
-    outside: tuple[str, ...]
-    twice: tuple[str, ...]
+    wheels: Annotated[tuple[Wheel, ...], Field(fail_fast=True)]
+    outside: Annotated[tuple[str, ...], Field(fail_fast=True)]
+    twice: Annotated[tuple[str, ...], Field(fail_fast=True)]
     external: bool
     file: Library | None
     loads: Loads | None
     loaded: Library | None
-    bitsandbytes: tuple[str, ...] | None
+    bitsandbytes: Annotated[tuple[str, ...], Field(fail_fast=True)] | None
     deepspeed: DeepSpeed | None = None
     packages: Annotated[dict[str, str], Field(max_length=10_000)]
 
