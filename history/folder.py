@@ -30,7 +30,8 @@ def path() -> Path:
 def existing(file: Path) -> bool:
     """Whether the file exists; Refused where it, or its folder, is not this user's alone."""
     try:
-        _check((*file.parent.parents, *file.parent.resolve().parents), file.parent)
+        real = Path(os.path.realpath(file.parent))
+        _check((*file.parent.parents, *real.parents), file.parent)
         return _check((), file)
     except (OSError, ValueError) as error:
         raise Refused(_why(error)) from None

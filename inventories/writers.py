@@ -72,7 +72,8 @@ def check_way(path: Path) -> None:
     write: the kernel guards /tmp alone, and only against opening, not against a rename.
     """
     at, links = "/", 0
-    rest = [*reversed(Path.cwd().joinpath(path).parts[1:])]
+    whole = path if path.is_absolute() else Path.cwd() / path
+    rest = [*reversed(whole.parts[1:])]
     while rest:
         name = rest.pop()
         folder, at = at, os.path.dirname(at) if name == ".." else os.path.join(at, name)

@@ -166,6 +166,11 @@ def _link_folder(store: Path) -> None:
     store.parent.symlink_to("other")
 
 
+def _loop_folder(store: Path) -> None:
+    store.parent.rmdir()
+    store.parent.symlink_to("gpu-node")
+
+
 def _newer(store: Path) -> None:
     base = sqlite3.connect(store)
     base.execute("PRAGMA user_version = 2")
@@ -220,6 +225,7 @@ def _give_away(store: Path) -> None:
 BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "a link": (_link_file, "history.db is a symbolic link"),
     "a folder that is a link": (_link_folder, "gpu-node is a symbolic link"),
+    "a folder that is a loop": (_loop_folder, "gpu-node is a symbolic link"),
     "a pipe": (os.mkfifo, "is neither a plain file nor a folder"),
     "a folder": (Path.mkdir, "is neither a plain file nor a folder"),
     "no database": (lambda store: store.write_bytes(b"x" * 9000), "is damaged: file is not a"),
