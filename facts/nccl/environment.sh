@@ -13,13 +13,12 @@ python=$prefix/bin/python3
 [ -x "$python" ] || python=$prefix/bin/python
 account=$(environment_owner "$prefix" "$python") || exit 1
 [ -z "${named-}" ] || account=$(runs "$account") || { echo "$account"; exit 1; }
-# shellcheck disable=SC2086 # nothing, or a word
 as_account "$account" env gn_preload="$gn_preload" LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}" \
   PYTHONPATH="${PYTHONPATH-}" PYTHONNOUSERSITE="${PYTHONNOUSERSITE-}" sh -c '
     python=$1/bin/python3
     [ -x "$python" ] || python=$1/bin/python
     shift
-    LD_PRELOAD=$gn_preload exec "$python" -I -B -c "$@"' sh "$prefix" "$gn_asked" $deep || {
+    LD_PRELOAD=$gn_preload exec "$python" -I -B -c "$@"' sh "$prefix" "$gn_asked" ${deep:+"$deep"} || {
   code=$? old=
   case $code in ([12]) old=$(as_account "$account" "$python" -E -s -S -B -c \
     'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null | tail -n 1) ;; esac
