@@ -179,7 +179,7 @@ def test_a_name_of_an_inventory_is_a_word(shell: str, start: int, tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", shells.SH)
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(ANY_WORD, min_size=1, max_size=4))
 def test_any_name_is_a_word(shell: str, words: list[str], tmp_path: Path) -> None:
     """Whatever it consists of."""
@@ -187,7 +187,7 @@ def test_any_name_is_a_word(shell: str, words: list[str], tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("word", WORDS[::3])
 @pytest.mark.parametrize("shell", shells.SH)
 def test_the_name_of_a_user_is_a_word(shell: str, word: str, tmp_path: Path) -> None:
     """No such user has a start file, a shell or a home."""
