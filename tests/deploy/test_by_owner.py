@@ -12,6 +12,7 @@ from tempfile import mkdtemp
 import pytest
 
 from gpu_node.deploy.engine.scripts import script
+from gpu_node.facts.probe.records import words_of
 from gpu_node.lab.machine import as_root
 from gpu_node.lab.wheels import wheel
 from tests import environments
@@ -81,12 +82,18 @@ def ran(place: Path) -> set[str]:
 def test_wheels_of_a_users_environment(place: Path, shell: str) -> None:
     """They are installed by that user, without root's passwords; each file is the user's."""
     env = "PIP_INDEX_URL=https://me:secret@example.org/simple"
-    ended = done("wheels", place, shell, env, keep=CU12, remove="nvidia-nccl-cu11")
+    more = {"remove": "nvidia-nccl-cu11", "backups": str(place / "backups" / "RUN")}
+    ended = done("wheels", place, shell, env, keep=CU12, **more)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", ""), ended.stderr
     assert ran(place) == {"1 -"}
     made = Environment(place / "env")
     assert as_root(["find", str(made.prefix), "!", "-user", "daemon"]).stdout == ""
     assert is_whole(made)
+    # Who takes them back: root runs no pip of that environment.
+    noted = as_root(["cat", f"{place}/backups/RUN/also"]).stdout.splitlines()
+    assert noted and all(
+        words_of(line)[1:4] == ("wheels", "daemon", str(made.prefix)) for line in noted
+    )
 
 
 def test_packages_of_a_users_environment(place: Path) -> None:

@@ -17,6 +17,7 @@ from pyinfra.api import Host, State, StringCommand
 from gpu_node.deploy.engine.scripts import script, text
 from gpu_node.deploy.nccl import environment_copy
 from gpu_node.deploy.nccl.environment_copy import copy, partial_of
+from gpu_node.facts.probe.records import words_of
 from gpu_node.facts.probe.training_user import AS_USER
 from tests.deploy.accounts import AS_ROOT, OTHER, OWNER, Node, made
 from tests.deploy.accounts import nodes as nodes
@@ -57,7 +58,14 @@ def received(place: Path, path: Path, nodes: State, shell: str, trains: str = ""
         cast(Any, nodes).elsewhere[str(path)] = str(place / "source")
         if not copy(nodes, cast(Host, Node()), "a100-01", str(path), "3.2.7", PEER.model_dump()):
             return Ended(1, "", "")
-    return run(script("environment_whole", path=str(path), partial=partial), shell)
+    backups = str(place / "backups" / "RUN")
+    return run(script("environment_whole", path=str(path), partial=partial, backups=backups), shell)
+
+
+def takes_back(place: Path) -> str:
+    """Who takes a copy back, by what the run has noted."""
+    (line,) = (place / "backups" / "RUN" / "also").read_text().splitlines()
+    return words_of(line)[2]
 
 
 def shown(path: Path) -> tuple[str, int]:
@@ -79,7 +87,7 @@ def test_root_receives_it_where_no_one_else_gets(
     assert seen.read_text() == "700 root\n"
     assert [path.name for path in envs.iterdir()] == ["dis"]
     assert shown(envs / "dis") == ("root", 0o755)
-    assert (place / "ran").read_text() == "root\n"
+    assert (place / "ran").read_text() == "root\n" and takes_back(place) == "root"
 
 
 def test_in_the_home_of_a_user(place: Path, wire: Path, nodes: State, shell: str) -> None:
@@ -89,6 +97,7 @@ def test_in_the_home_of_a_user(place: Path, wire: Path, nodes: State, shell: str
     assert received(place, home / "envs" / "dis", nodes, shell) == Ended(0, "", "")
     assert shown(home / "envs" / "dis") == (OWNER, 0o755)
     assert (home / "envs").owner() == OWNER and (place / "ran").read_text() == f"{OWNER}\n"
+    assert takes_back(place) == OWNER
 
 
 def test_of_another_who_trains(place: Path, nodes: State, shell: str) -> None:
@@ -98,7 +107,7 @@ def test_of_another_who_trains(place: Path, nodes: State, shell: str) -> None:
     assert received(place, envs / "dis", nodes, shell, OTHER) == Ended(0, "", "")
     assert shown(envs / "dis") == (OTHER, 0o755) and envs.owner() == "root"
     assert [path.name for path in envs.iterdir()] == ["dis"]
-    assert (place / "ran").read_text() == f"{OTHER}\n"
+    assert (place / "ran").read_text() == f"{OTHER}\n" and takes_back(place) == OTHER
 
 
 def test_a_python_that_fails_is_removed(place: Path, nodes: State, shell: str) -> None:
