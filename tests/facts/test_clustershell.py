@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
+import resource
+import shlex
 import shutil
 import signal
 import socket
@@ -423,3 +426,39 @@ def test_a_changed_key_without_its_fingerprint() -> None:
     step = explained(str(error), refused, "site.yml", "a")
     assert step.startswith("its host key has changed: if it was reinstalled, ")
     assert step.endswith("then: gpu-node host-key site.yml a")
+
+
+KINDS = {
+    "one line": b"x" * 15_000_000,
+    "empty lines": b"\n" * 490_000,
+    "carriage returns": b"\r" * 15_000_000,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_shape_of_an_answer_costs_nothing(kind: str, tmp_path: Path) -> None:
+    """Its processor time is that of its bytes: one node keeps no other one waiting."""
+    plain, _ = carried(tmp_path, b"x" * 999 + b"\n", 15_000)
+    seconds, answer = carried(tmp_path, KINDS[kind], 1)
+    assert seconds < 2 * plain
+    assert base64.b64decode(answer["out"]) == KINDS[kind]
+
+
+def carried(folder: Path, part: bytes, count: int) -> tuple[float, Data]:
+    """Return what it costs to carry an answer of so many parts, and the answer; ssh is cat."""
+    (folder / "answer").write_bytes(part * count)
+    shared = {"command": "", "connect": 5, "most": 1 << 24, "most_lines": 500_000}
+    words = ["sh", "-c", f"exec cat {shlex.quote(str(folder / 'answer'))}", "sh"]
+    node = {"name": "a", "ssh": words, "seconds": 60, "script": ""}
+    orders = [{**shared, "too_much": "too much", "last": 60}, node]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, "-m", on_clustershell.__name__],
+        input="".join(f"{json.dumps(each)}\n" for each in orders),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return used, json.loads(done.stdout)

@@ -72,17 +72,16 @@ class _Run(EventHandler):  # type: ignore[misc]
         one = self.nodes[node]
         one.began, one.asked = time.monotonic(), time.time()
 
-    def ev_read(self, worker: Any, node: str, sname: str, msg: bytes) -> None:
-        """A node has sent a line."""
-        one = self.nodes[node]
-        if one.done:  # the rest of what was read at once
+    def take(self, one: _Node, data: bytes, is_error: bool) -> None:
+        """Keep what a node has sent, until it is too much."""
+        if one.done:
             return
         one.heard = time.monotonic()
-        one.size += len(msg) + 1
-        one.lines += 1
-        one.reached |= sname == worker.SNAME_STDOUT
+        one.size += len(data)
+        one.lines += data.count(b"\n")
+        one.reached |= not is_error
         if one.size <= self.shared["most"] and one.lines <= self.shared["most_lines"]:
-            (one.err if sname == worker.SNAME_STDERR else one.out).append(msg)
+            (one.err if is_error else one.out).append(data)
         else:
             self.end(one, problem=self.shared["too_much"])
 
@@ -139,8 +138,8 @@ class _Run(EventHandler):  # type: ignore[misc]
         os._exit(code)
 
 
-def _coded(lines: list[bytes]) -> str:
-    return base64.b64encode(b"".join(line + b"\n" for line in lines)).decode()
+def _coded(parts: list[bytes]) -> str:
+    return base64.b64encode(b"".join(parts)).decode()
 
 
 def _client_of(run: _Run) -> type[SshClient]:
@@ -163,15 +162,9 @@ def _client_of(run: _Run) -> type[SshClient]:
             return started
 
         @override
-        def _read(self, sname: str, size: int = 65536) -> Any:
-            data = super()._read(sname, size)
-            # ClusterShell would keep a line without an end.
-            kept = len(self.streams[sname].rbuf) + len(data)
-            self.node.reached |= sname == self.worker.SNAME_STDOUT
-            if kept > run.shared["most"]:
-                self.streams[sname].rbuf = b""
-                run.end(self.node, problem=run.shared["too_much"])
-            return data
+        def _handle_read(self, sname: str) -> None:
+            # ClusterShell copies a line without an end anew with each part, and calls for each one.
+            run.take(self.node, self._read(sname), sname == self.worker.SNAME_STDERR)
 
         @override
         def _close(self, abort: bool, timeout: bool) -> None:
