@@ -2,7 +2,7 @@
 # Variables: only (options of apt for a repository that is used for this alone; may be empty).
 # shellcheck shell=sh disable=SC2015,SC2016,SC2034,SC2154
 DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND
-verb=install only= fetched=
+verb=install only='' fetched=''
 careful='--no-install-recommends -o Dpkg::Options::=--force-confold'
 # apt says why in lines that begin with E: or W:, and before them which package needs what.
 reason() {
