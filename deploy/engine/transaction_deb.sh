@@ -14,10 +14,12 @@ reason() {
 # ready: finish what a killed run or update left, and read the repositories
 ready() {
   if [ "$look" = yes ]; then
+    # The lists that the node has; where it has none new ones, which it does not keep.
     if [ -z "$only" ]; then
       ! find /var/lib/apt/lists -name '*_Packages*' 2>/dev/null | grep -q . || return 0
       aside
     fi
+    only="$only -o Acquire::Retries=0 -o Acquire::http::Timeout=8 -o Acquire::https::Timeout=8"
   elif [ -n "$(dpkg --audit 2>/dev/null)" ]; then
     # apt also configures these whenever it installs something.
     refuse_reload 'packages that are half configured'

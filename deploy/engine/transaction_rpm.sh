@@ -37,7 +37,14 @@ repair() { verb=install; ! is_begun "$1" || verb=reinstall; }
 with_options() { "$manager" $careful $options "$@"; }
 # simulate PACKAGE...: sets plan to what it would do; fails if it would do no such thing
 simulate() {
-  case $look in (yes) tried '-C' "$@" || tried "--setopt=cachedir=$work" "$@" ;; (*) tried '' "$@" ;; esac
+  if [ "$look" = no ]; then
+    tried '' "$@"
+    return
+  fi
+  # The lists that the node has; where they have no answer new ones, which it does not keep.
+  tried -C "$@" && return
+  careful="$careful --setopt=timeout=8 --setopt=retries=1"
+  tried "--setopt=cachedir=$work" "$@"
 }
 tried() {
   cache=$1

@@ -14,7 +14,7 @@ from gpu_node.inventories.escape import visible
 
 _NAME = "packages.foreseen"
 # For the lists of all repositories, where a node has none yet.
-_SECONDS = 120
+_SECONDS = 60
 
 
 class Foreseen(SectionFact):

@@ -52,6 +52,10 @@ awk -v name="$name" '$1 == name { print $3 " " $2; found = 1 } END { exit !found
 echo "yum $*" >>"$HERE/called"
 case "$*" in
   --version) cat "$HERE/version" ;;
+  *--assumeno*' -C '*) [ ! -e "$HERE/cacheless" ] || { echo 'no cache for base'; exit 1; } ;;
+esac
+case "$*" in
+  --version) ;;
   *--disableexcludes=all*--assumeno*) cat "$HERE/lifted"; exit 1 ;;
   *--assumeno*) cat "$HERE/plan"; exit 1 ;;
   *'list available'*) for name; do :; done

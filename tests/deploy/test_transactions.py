@@ -62,6 +62,16 @@ def test_it_is_foreseen(machine: Machine, shell: str, name: str) -> None:
     assert [each for each in machine.read("called") if not _LOOKS.search(each)] == []
 
 
+def test_a_node_without_lists(machine: Machine, shell: str) -> None:
+    """They are read into a folder for this alone, from servers that get one chance to answer."""
+    machine.write("cacheless")
+    case = CASES["yum_headers_would_replace_glibc"]
+    assert case["refused"] in run(machine, shell, case, foresee=True).out
+    first, second = [each for each in machine.read("called") if "--assumeno" in each]
+    assert " -C " in first and " -C " not in second
+    assert "--setopt=cachedir=/var/tmp/gpu-node-packages." in second and "retries=1" in second
+
+
 @pytest.mark.parametrize("name", [name for name in CASES if name not in REFUSED])
 def test_it_is_installed(machine: Machine, shell: str, note: Path, name: str) -> None:
     """What comes along is listed. Nothing is foreseen, and looking ahead changes nothing."""
