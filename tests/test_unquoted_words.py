@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).parents[1]
 ROOMS = ("bench", "deploy", "facts", "history", "inventories", "lab", "onboarding", "verify")
 # Words of a variable, of a command, and of all arguments, without quotes around them.
 CODES = ("SC2086", "SC2046", "SC2048", "SC2068")
-DIRECTIVE = re.compile(r"\s*# shellcheck disable=(?P<codes>[SC0-9,]*)(?P<reason>\s*# ?\S.*)?")
+DIRECTIVE = re.compile(r"\s*# shellcheck (shell=\w+ )?disable=(?P<codes>[SC0-9,]*)(?P<reason>\s*# ?\S.*)?")
 FIRST_LINE = re.compile(r"#!.*\b(sh|bash)\n")
 
 
@@ -97,6 +97,7 @@ def test_what_offends(tmp_path: Path) -> None:
         "command": ": x\nrm $(ls)\n",
         "all": ": x\nrm $@\n",
         "file": "# shellcheck disable=SC2086 # words\nrm $1\nrm $2\n",
+        "head": "# shellcheck shell=sh disable=SC2034,SC2086 # words\nrm $1\nrm $2\n",
         "first": "# shellcheck disable=SC2086 # words\nrm $1\n",
         "block": ": x\n# shellcheck disable=SC2086 # words\n{\n  rm $1\n}\n",
         "mute": ": x\n# shellcheck disable=SC2086\nrm $1\n",
@@ -112,6 +113,8 @@ def test_what_offends(tmp_path: Path) -> None:
         "file:1: is for the whole file",
         "file:3: words without quotes",
         "first:1: is for the whole file",
+        "head:1: is for the whole file",
+        "head:3: words without quotes",
         "mute:2: gives no reason",
         "plain:2: words without quotes",
         "unused:2: is for no such word",

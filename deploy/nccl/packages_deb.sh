@@ -4,7 +4,7 @@
 # administrator's), override (yes: those as well), run, backups.
 # Needs: writers closed place sent lock proxy in_use containers package_locks no_answer holds noted transaction_deb transaction
 # Disturbs: libraries
-# shellcheck shell=sh disable=SC2034,SC2086,SC2154
+# shellcheck shell=sh disable=SC2034,SC2154
 set -uf
 LC_ALL=C; export LC_ALL
 umask 022
@@ -59,6 +59,7 @@ is_whole() {
   done
   return 0
 }
+# shellcheck disable=SC2086 # a name a word
 for name in $(apt-mark showhold $names 2>/dev/null); do
   case " $held " in (*" ${name%:*} "*) continue ;; esac
   [ "$override" = yes ] || fail "$name is on hold since the plan was made; no package was changed, run again"
@@ -67,4 +68,5 @@ set --
 for name in $names; do set -- "$@" "$name" "$version"; done
 note_holds "$@"
 is_whole || replace_all
+# shellcheck disable=SC2086 # a name a word
 hold $names || fail "apt-mark cannot hold them: $output"

@@ -5,7 +5,7 @@
 # (lines that keep libnccl out of one repository), run.
 # Needs: writers closed place sent lock proxy in_use package_locks no_answer holds noted transaction_rpm transaction
 # Disturbs: libraries
-# shellcheck shell=sh disable=SC2154,SC2086,SC2015
+# shellcheck shell=sh disable=SC2154,SC2015
 set -uf
 LC_ALL=C; export LC_ALL
 umask 022
@@ -41,6 +41,7 @@ END
   if [ -n "$key" ] && [ "$key" != unsigned ]; then
     db="--dbpath $work/db"
     mkdir "$work/db" && echo "$key" >"$work/key.asc" || fail "no room in /var/tmp; no package was changed"
+    # shellcheck disable=SC2086 # $db is two words or none
     output=$(rpm $db --import "$work/key.asc" 2>&1) ||
       fail "rpm cannot use the repository's key: $(last "$output"); no package was changed"
   fi
@@ -54,17 +55,21 @@ END
     plugin yum-utils command -v yumdownloader || exit 1
     fetch=yumdownloader
   else
+    # shellcheck disable=SC2086 # the words of a command
     plugin 'dnf-command(download)' $manager -q $none download --help || exit 1
     fetch="$manager download"
   fi
+  # shellcheck disable=SC2086 # the words of a command
   patient $fetch $only $all --destdir "$work" "$@" || : # what is lacking is named below
   for file; do
     [ -s "$work/$file.rpm" ] && continue
+    # shellcheck disable=SC2086 # the words of a command
     has=$($manager -q $only $all --showduplicates list available libnccl 2>/dev/null </dev/null |
       awk '$1 ~ /^libnccl\./ { printf "%s%s", sep, $2; sep = ", " }')
     fail "$(no_answer "$output")no $file in ${url:-the repositories of this node}: $(reason "$output"); there is: ${has:-no libnccl}$excluded; no package was changed"
   done
   set +f
+  # shellcheck disable=SC2086 # $db is two words or none
   output=$(rpm $db -K "$work"/*.rpm 2>&1)
   good=$?
   if [ "$key" = unsigned ]; then
@@ -85,12 +90,15 @@ END
 }
 # Whether each is installed once, at that version, with its original files.
 is_whole() {
+  # shellcheck disable=SC2086 # a name a word
   there=$(rpm -q --qf '%{NAME} %{VERSION}-%{RELEASE}\n' $names 2>/dev/null | sort)
-  [ "$there" = "$(for name in $names; do echo "$name $version"; done | sort)" ] &&
-    rpm -V --nodeps --nomtime $names >/dev/null 2>&1
+  [ "$there" = "$(for name in $names; do echo "$name $version"; done | sort)" ] || return 1
+  # shellcheck disable=SC2086 # a name a word
+  rpm -V --nodeps --nomtime $names >/dev/null 2>&1
 }
 # Steps that can fail come before any package is replaced: the plugin, the note, and the backup.
 begin
+# shellcheck disable=SC2086 # the words of a command
 plugin "$versionlock" $manager -q $none versionlock list || exit 1
 [ "$look" = no ] || exit 0
 set --
@@ -102,17 +110,20 @@ done
 is_whole || replace_all
 set -f
 # versionlock writes its list itself: the old one is kept now, and noted when the new one is there.
+# shellcheck disable=SC2086 # a file a word
 locked=$(for list in $(printf '%s\n' $lists /etc/yum/pluginconf.d/versionlock.list \
   /etc/dnf/plugins/versionlock.list /etc/dnf/versionlock.toml | sort -u); do
   [ ! -f "$list" ] || { was=$(saved "$list") && echo "$was $list"; } || exit 1
 done) || fail "versionlock's list cannot be backed up; it was not changed"
 while IFS= read -r line; do
   # A line in the form of the other program has no effect here, and is not found.
+  # shellcheck disable=SC2086 # $none has no blank
   [ -z "$line" ] || patient $manager -q $none versionlock delete "$line" || :
 done <<END
 $unlock
 END
 [ -z "$unlock" ] || echo "gpu-node: libnccl: removed from versionlock's list: $(echo "$unlock" | tr '\n' ' '); its backup is in $backups"
+# shellcheck disable=SC2086 # a name a word
 hold $names
 code=$?
 printf '%s\n' "$locked" | while read -r sum mode owner list; do

@@ -8,7 +8,7 @@
 # Disturbs: libraries
 # Given: asked supply hashes insecure
 # By: owner
-# shellcheck shell=sh disable=SC2154,SC2086,SC2012,SC2015
+# shellcheck shell=sh disable=SC2154,SC2012,SC2015
 set -u
 LC_ALL=C; export LC_ALL
 umask 022
@@ -55,8 +55,10 @@ export PIP_CONFIG_FILE PYTHONNOUSERSITE
 unset PIP_USER PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIRE_HASHES PIP_CONSTRAINT
 # pip removes nothing without a RECORD: such metadata is removed first, and the file is written
 # again below. With it goes what a killed pip has left.
+# shellcheck disable=SC2086 # a package a word
 output=$(remove_left unrecorded $remove "${keep%%==*}") || fail "cannot read what pip has left: $output; run again"
 if [ -n "$remove" ]; then
+  # shellcheck disable=SC2086 # a package a word
   output=$("$python" -I -m pip uninstall -q -y $remove 2>&1 </dev/null) ||
     fail "pip cannot remove $remove: $(last "$output")"
 fi

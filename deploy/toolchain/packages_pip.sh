@@ -7,7 +7,7 @@
 # Disturbs: libraries
 # Given: asked supply hashes insecure
 # By: owner
-# shellcheck shell=sh disable=SC2154,SC2086,SC2012,SC2015
+# shellcheck shell=sh disable=SC2154,SC2012,SC2015
 set -uf
 LC_ALL=C; export LC_ALL
 umask 022
@@ -53,12 +53,14 @@ awk -v pins="$pins" '
     name = $0; sub(/==.*/, "", name); if (!(plain(name) in changes)) print }
 ' "$work/listed" >"$work/held.txt" || fail "no room in /var/tmp; nothing was changed"
 # pip regards what a killed run has half installed as complete: install it again.
+# shellcheck disable=SC2086 # a pin a word
 output=$(remove_left halves $pins) || fail "cannot read what pip has left: $output; nothing was changed"
 # The list in which environment.py finds what this run begins.
 mark=$prefix/.gpu-node-pip
 # After a power failure, too, the next run knows what was half installed.
 (echo "$pins" >"$mark" && durable "$mark") 2>/dev/null || fail "no room for $mark; nothing was changed"
 # pip finds and downloads everything before it removes anything.
+# shellcheck disable=SC2086 # a pin a word
 set -- $pins
 if [ -n "$hashes" ]; then
   echo "$hashes" >"$work/hashes" || fail "no room in /var/tmp; run again"
