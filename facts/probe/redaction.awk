@@ -60,7 +60,7 @@ function before_value(name, before, rest,   word, size) {
   if (!size && before == "-" && match(rest, /^[ \t]+(--[ \t]+)*/)) size = RLENGTH
   if (size) return name ~ /@counted@/ && substr(rest, size + 1) ~ /^@count@/ ? 0 : size
   if (name ~ /@before_is@/ && match(rest, /^[ \t]+is:?[ \t]+/)) size = RLENGTH
-  else if (name ~ /@header@/ && match(rest, /^[ \t]+/)) size = RLENGTH
+  else if (index(name, "@header@") == 1 && match(rest, /^[ \t]+/)) size = RLENGTH
   if (!size) return 0
   word = substr(rest, size + 1)
   if (!match(word, /^[^ \t;|&()`]+/)) return 0

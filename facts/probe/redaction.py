@@ -43,8 +43,8 @@ _COUNTED = r"tokens$|token_ids?$"
 _COUNT = r"[0-9][0-9.,]*[kKMGB]?([^-0-9A-Za-z._]|$)"
 # What is secret in the query of a URL alone; names before `is`; and headers without a colon.
 _QUERY = r"(^|[-_])(sig|signature|hmac|jwt|session)$"
-_BEFORE_IS = r"^(.*[-_])?(password|passwd|passphrase|passcode)$"
-_HEADER = r"^x-"
+_BEFORE_IS = r"(^|[-_])(password|passwd|passphrase|passcode)$"
+_HEADER = "x-"
 # Words of messages about them: `a password is required`.
 _MESSAGE = (
     "required|needed|necessary|mandatory|optional|not|never|no|wrong|incorrect|correct|invalid|valid"
@@ -213,12 +213,12 @@ def _before_value(text: str, match: re.Match[str]) -> str | None:
     if after and (after["option"] is None or before == "-"):
         is_count = re.search(_COUNTED, lower) and _COUNT_AT.match(text, after.end())
         return None if is_count else after[0]
-    for pattern, words in ((_BEFORE_IS, _IS), (_HEADER, _BLANKS)):
-        if re.search(pattern, lower) and (found := words.match(text, end)):
-            word = _COMMAND_WORD.match(text, found.end())
-            plain = word and re.fullmatch(_MESSAGE, word[0].translate(_MARKS).lower())
-            return found[0] if word and not plain else None
-    return None
+    found = _IS.match(text, end) if re.search(_BEFORE_IS, lower) else None
+    if found is None and lower.startswith(_HEADER):
+        found = _BLANKS.match(text, end)
+    word = _COMMAND_WORD.match(text, found.end()) if found else None
+    is_plain = word and re.fullmatch(_MESSAGE, word[0].translate(_MARKS).lower())
+    return found[0] if found and word and not is_plain else None
 
 
 def _command(text: str) -> str:
