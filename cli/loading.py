@@ -11,6 +11,8 @@ from importlib import import_module
 
 from gpu_node.inventories.interrupt import during_imports
 
+_LOOK_SECONDS = 0.5
+
 
 @contextmanager
 def loading() -> Iterator[None]:
@@ -56,5 +58,8 @@ def cooperate() -> None:
     monkey.patch_all()
     # Ctrl-C is not an error of a greenlet, and the report repeats what the libraries log.
     hub.Hub.NOT_ERROR += (KeyboardInterrupt,)
+    # A signal in the moment between the loop's look for one and its sleep does not interrupt that.
+    loop = hub.get_hub().loop
+    loop.timer(_LOOK_SECONDS, _LOOK_SECONDS, ref=False).start(bool)
     for name in ("paramiko", "pyinfra"):
         logging.getLogger(name).addHandler(logging.NullHandler())

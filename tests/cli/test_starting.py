@@ -28,6 +28,25 @@ main()
 PRESSED = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
 PATCHED = "from gevent import monkey\nexit(f'patched: {monkey.is_module_patched(\"socket\")}')\n"
 
+# The signal comes after gevent's last look for one, and before the loop sleeps: kill(2) is the
+# callback itself, so that no line of Python runs after it.
+IN_THE_WINDOW = """
+import ctypes, os, signal
+from gpu_node.cli.loading import cooperate
+cooperate()
+import gevent
+from gevent import subprocess
+child = subprocess.Popen(["sleep", "20"])
+last = gevent.get_hub().loop.prepare(ref=False, priority=-2)
+last.start(ctypes.CDLL(None).kill, os.getpid(), int(signal.SIGINT))
+try:
+    child.wait()
+except KeyboardInterrupt:
+    last.stop()
+    print("still there:", child.poll() is None, flush=True)
+    child.kill()
+    os._exit(0)
+"""
 HEAVY = {"pyinfra", "pyinfra_cli", "paramiko", "gevent", "rich", "pydantic", "jinja2", "yaml"}
 MOST_SECONDS = 0.3
 LIGHT = [
@@ -72,6 +91,14 @@ def test_where_it_is_ignored_it_stays_so(tmp_path: Path) -> None:
     """The stand-in has nothing of gevent's, which is what ends it then."""
     done = _started(tmp_path, "signal.SIG_IGN")
     assert LINE not in done.stderr and "ImportError" in done.stderr
+
+
+def test_it_is_seen_while_a_child_runs() -> None:
+    """Also where it comes in the moment before gevent's loop sleeps, which nothing interrupts."""
+    done = subprocess.run(
+        [sys.executable, "-c", IN_THE_WINDOW], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("still there: True\n", "")
 
 
 @pytest.mark.parametrize(
