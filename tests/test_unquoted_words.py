@@ -14,7 +14,9 @@ REPOSITORY = Path(__file__).parents[1]
 ROOMS = ("bench", "deploy", "facts", "history", "inventories", "lab", "onboarding", "verify")
 # Words of a variable, of a command, and of all arguments, without quotes around them.
 CODES = ("SC2086", "SC2046", "SC2048", "SC2068")
-DIRECTIVE = re.compile(r"\s*# shellcheck (shell=\w+ )?disable=(?P<codes>[SC0-9,]*)(?P<reason>\s*# ?\S.*)?")
+DIRECTIVE = re.compile(
+    r"\s*# shellcheck (shell=\w+ )?disable=(?P<codes>[SC0-9,]*)(?P<reason>\s*# ?\S.*)?"
+)
 FIRST_LINE = re.compile(r"#!.*\b(sh|bash)\n")
 
 

@@ -124,7 +124,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
         assert [variables.pop(each) for each in ("sent", "sent_sum", "pushed")] == ["", "", ""]
     if "proxy" in first:
         assert [variables.pop(each) for each in ("proxy", "direct")] == ["", ""]
-    if name == "cmake":
+    if name in ("cmake", "persistence"):
         assert variables.pop("owner") == OWNER
     if "backups" in variables or "noted" in first:
         assert variables.pop("backups") == replacement.backups()

@@ -38,6 +38,11 @@ def content(text: str) -> FileContent:
     return FileContent(exists=True, text=text, problem="")
 
 
+def recorded(file: Path) -> str:
+    """Return a path as a record has it."""
+    return str(file).replace(" ", "\\040")
+
+
 @dataclass(frozen=True)
 class Place:
     """A file `conf` alone in a folder of its own: what else appears there was left behind."""
@@ -78,7 +83,8 @@ def test_a_file_that_was_not_there(place: Place, backups: Path, shell: str, text
     assert (done.code, done.err) == (0, "")
     assert file.read_bytes() == text.encode()
     assert file.stat().st_mode & 0o7777 == 0o644
-    assert tree(backups) == {"manifest": f"absent {sum_of(text)} - - root {file}\n".encode()}
+    line = f"absent {sum_of(text)} - - root {recorded(file)}\n"
+    assert tree(backups) == {"manifest": line.encode()}
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o664])
@@ -174,7 +180,7 @@ def test_the_backup_is_the_first_one(place: Place, backups: Path, shell: str) ->
     assert run(replace(str(place.file), content("first"), "second"), shell).code == 0
     assert place.holds() == {"conf": b"second"}
     assert Path(f"{backups}{place.file}").read_bytes() == b"old"
-    rest = f"640 {os.getuid()}:{os.getgid()} root {place.file}"
+    rest = f"640 {os.getuid()}:{os.getgid()} root {recorded(place.file)}"
     assert (backups / "manifest").read_text().splitlines() == [
         f"{sum_of('old')} {sum_of('first')} {rest}",
         f"{sum_of('first')} {sum_of('second')} {rest}",
