@@ -32,7 +32,7 @@ class Number(_Row):
 
     least: int = 1
     most: int
-    form: str = ""
+    form: re.Pattern[str] | None = None
     words: str = ""
 
     @property
@@ -46,7 +46,7 @@ class Number(_Row):
 
     def has(self, text: str) -> bool:
         """Whether a text is allowed."""
-        return bool(self.form and re.fullmatch(self.form, text)) or self.read(text) is not None
+        return bool(self.form and self.form.fullmatch(text)) or self.read(text) is not None
 
 
 PORT = Number(least=0, most=65535)

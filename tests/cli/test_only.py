@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -14,11 +15,15 @@ Run = Callable[..., tuple[object, str, str]]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
     """Run a report on a node that has something to repair: exit code, stdout and stderr."""
+    site = tmp_path / "site.yml"
+    site.write_text("cluster: c\nhosts: {a100-01: {address: 192.0.2.1}}\n")
 
     def ran(*words: str) -> tuple[object, str, str]:
-        monkeypatch.setattr(sys, "argv", ["gpu-node", "drift", "inventories/lab.py", *words])
+        monkeypatch.setattr(sys, "argv", ["gpu-node", "drift", str(site), *words])
         with pytest.raises(SystemExit) as ended:
             main()
         output = capsys.readouterr()
