@@ -19,7 +19,7 @@ from typing_extensions import override
 _CASE = re.compile(r"^((?:#.*\n)*)([^\s#].*):\n", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A case and the subject that it is about; `about` is its comment without the `#`."""
 

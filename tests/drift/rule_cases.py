@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,9 @@ def nodes_of(given: dict[str, Any] | None) -> Nodes:
     )
 
 
+@cache
 def findings_of(named: Case) -> tuple[list[Finding], list[dict[str, Any]]]:
-    """Return the findings of a case's node, and those that the case expects."""
+    """Return the findings of a case's node, and those that the case expects; judged once."""
     case = named.data
     if "newcomer" in case:  # the server of newcomer.yml
         server = newcomer.server(case)
