@@ -14,6 +14,8 @@ import yaml
 
 from tests.facts.test_probe_syntax import EXCLUDED
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[1]
 CONFIGURATION = yaml.safe_load((REPOSITORY / ".pre-commit-config.yaml").read_text())
 HOOKS = {hook["id"]: hook for repo in CONFIGURATION["repos"] for hook in repo["hooks"]}

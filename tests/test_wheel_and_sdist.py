@@ -21,6 +21,8 @@ from packaging.utils import canonicalize_name
 from tests.release import ROOMS, missing, top_of
 from tests.strings import constants
 
+pytestmark = pytest.mark.slow
+
 REPOSITORY = Path(__file__).parents[1]
 PYINFRA = Path(sys.executable).parent / "pyinfra"
 GPU_NODE = ("-c", "from gpu_node.cli.main import main; main()")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from bench.nodes.answers import changed_places
 from bench.nodes.cluster import MOST, nodes
 from bench.nodes.probed import framed, sections
 from gpu_node.facts.probe.protocol import Section, read
+
+pytestmark = pytest.mark.slow
 
 FIRST, SECOND, *_, TENTH = nodes(10)
 ROUTES = """\

@@ -13,6 +13,8 @@ from bench.measure.run import Failed, measured
 from bench.nodes.cluster import nodes
 from bench.nodes.probed import sections
 
+pytestmark = pytest.mark.slow
+
 FIRST, SECOND, THIRD = nodes(3)
 # Measured: 12 s and 217 MB.
 MOST_SECONDS, MOST_MEGABYTES = 20, 300
@@ -77,7 +79,6 @@ def test_a_report_with_an_unreachable_node_does_not_count(tmp_path: Path) -> Non
         measured(many.drift(inventory), tmp_path / "run")
 
 
-@pytest.mark.slow
 def test_a_thousand_nodes_that_list_each_other(tmp_path: Path) -> None:
     """The report as a table, in which no node is unreadable or unreachable.
 

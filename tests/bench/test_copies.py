@@ -11,6 +11,8 @@ from bench import copies
 from bench.measure.run import Failed
 from bench.nodes.lines import SOURCE, prepared
 
+pytestmark = pytest.mark.slow
+
 AT_MOST = 4.5
 
 
@@ -25,7 +27,6 @@ def test_a_tree_that_is_not_whole_does_not_count(tmp_path: Path) -> None:
         copies.seconds(lines)
 
 
-@pytest.mark.slow
 def test_eight_nodes_take_less_than_five_times_as_long_as_one(tmp_path: Path) -> None:
     """Each node that has all of it sends it on: the source alone would take eight times as long."""
     one = copies.copied(tmp_path / "one", 1)

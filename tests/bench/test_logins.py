@@ -10,6 +10,8 @@ from bench.nodes.cluster import nodes
 from bench.nodes.login_script import SECTION, login_scripts
 from bench.nodes.probed import framed
 
+pytestmark = pytest.mark.slow
+
 
 def answer(*lines: str, code: int = 0) -> str:
     """A node's answer."""

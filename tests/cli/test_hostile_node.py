@@ -30,6 +30,8 @@ from tests.hostile_nodes import (
 )
 from tests.onboarding.serving import Sshd, serving
 
+pytestmark = pytest.mark.slow
+
 CLUSTER = """cluster: hostile
 defaults:
   ssh: {{user: root, key: key, known_hosts: known_hosts}}
@@ -151,7 +153,6 @@ def test_a_deploy_beside_a_node_without_end(
     assert memory < MOST_KIB
 
 
-@pytest.mark.slow
 def test_a_silent_node(cluster: tuple[Path, list[Sshd], Honest], without: dict[str, Any]) -> None:
     """It is given up once the others have answered."""
     assert "sent nothing for 30 s" in compare(cluster, without, silent)["error"]

@@ -15,9 +15,7 @@ Run = Callable[..., tuple[object, str, str]]
 
 
 @pytest.fixture
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a report on a node that has something to repair: exit code, stdout and stderr."""
     site = tmp_path / "site.yml"
     site.write_text("cluster: c\nhosts: {a100-01: {address: 192.0.2.1}}\n")

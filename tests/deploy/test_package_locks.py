@@ -18,6 +18,8 @@ from tests.deploy.packaging import Machine
 from tests.deploy.packaging import machine as machine
 from tests.node_scripts import WAIT_FOR_FILE, Ended
 
+pytestmark = pytest.mark.slow
+
 STEPS = {
     "driver_packages": {"kernels": "9.9.9-test", "dkms": "no"},
     "program": {"program": "rsync", "packages": "rsync"},

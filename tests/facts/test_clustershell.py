@@ -35,6 +35,8 @@ from tests.commands import run
 from tests.hostile_nodes import endless, garbage, reply
 from tests.onboarding.serving import Sshd, at_home, serving
 
+pytestmark = pytest.mark.slow
+
 MINE, OTHER = ECDSAKey.generate(), ECDSAKey.generate()
 Data = dict[str, Any]
 

@@ -18,6 +18,8 @@ from gpu_node.facts.probe.protocol import Section, read, render
 from gpu_node.facts.probe.request import ProbeRequest
 from tests.shells import as_lines, machine_with
 
+pytestmark = pytest.mark.slow
+
 # A node of stand-ins needs about 420, with any number of nodes. When each section had a time limit
 # of its own, it needed 847 in a cluster of 2 nodes, and 1439 in one of 200.
 MOST_PROCESSES = 450

@@ -17,6 +17,8 @@ from tests import nvidia_smi
 from tests.node_scripts import run_apart
 from tests.shells import SH
 
+pytestmark = pytest.mark.slow
+
 # cuInit leaves a file behind: what calls it is seen.
 STUB = """
 int creat(const char *path, unsigned mode);

@@ -13,6 +13,8 @@ from gpu_node.facts.probe.request import Joining, ProbeRequest
 from gpu_node.facts.ssh import mesh, scans
 from tests.shells import SHELLS, ask
 
+pytestmark = pytest.mark.slow
+
 PEER = Peer(name="a", address="192.0.2.1")
 # Ends as a program does that timeout kills: timeout kills itself with it.
 KILLED = """#!/bin/sh

@@ -15,6 +15,8 @@ from gpu_node.facts.probe.protocol import read, render
 from gpu_node.facts.probe.request import ProbeRequest
 from tests.shells import as_lines, run
 
+pytestmark = pytest.mark.slow
+
 PLANTED = "PlantedSecret"
 LINES = f"""\
 export HF_TOKEN={PLANTED} NCCL_DEBUG=INFO # {PLANTED}

@@ -18,6 +18,8 @@ from gpu_node.facts.ask.via import engines, processes, slurm
 from gpu_node.facts.ask.via.question import Question
 from gpu_node.facts.ask.via.slurm import Member, NoSlurm
 
+pytestmark = pytest.mark.slow
+
 # Runs a task here, in the name of the node that --nodelist has; `instead` is run in its place.
 SRUN = """#!/bin/sh
 echo "$*" >>'{folder}/calls'
