@@ -54,7 +54,7 @@ class Precision(_Part):
 
 
 class Offload(_Part):
-    device: Literal["none", "cpu", "nvme"] = "none"
+    device: Literal["none", "cpu", "nvme", "auto"] = "none"
     nvme_path: str | None = None
 
 
@@ -86,7 +86,7 @@ class DeepSpeed(_Part):
 
     @property
     def offload(self) -> str | None:
-        """Where optimizer or parameters are, if not in the GPUs: cpu or nvme."""
+        """Where optimizer or parameters are, if not in the GPUs: cpu, nvme, or auto (unknown)."""
         zero = self.zero_optimization or Zero()
         parts = (zero.offload_optimizer, zero.offload_param)
         devices = [part.device for part in parts if part is not None and part.device != "none"]
@@ -106,7 +106,11 @@ class Accelerate(_Part):
     num_processes: Count = None
     main_process_ip: str | None = None
     main_process_port: Annotated[int, Field(ge=0, le=65535)] | None = None
-    mixed_precision: Literal["no", "fp16", "bf16", "fp8"] | None = None
+    # YAML reads no as false, and accelerate takes that for it.
+    mixed_precision: Annotated[
+        Literal["no", "fp16", "bf16", "fp8"] | None,
+        BeforeValidator(lambda value: "no" if value is False else value),
+    ] = None
     deepspeed_config: AccelerateDeepSpeed = AccelerateDeepSpeed()
 
 

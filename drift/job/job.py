@@ -305,8 +305,8 @@ class Job:
         made = (jobs or JobsWanted()).model_copy(
             update={name: each for name, each in stated.items() if each is not None}
         )
-        # What is on NVMe has no estimate.
-        return made.model_copy(update={"zero": None}) if offload == "nvme" else made
+        # What is on NVMe has no estimate, nor what is unknown.
+        return made.model_copy(update={"zero": None}) if offload in ("nvme", "auto") else made
 
 
 def job_of(
