@@ -36,6 +36,7 @@ from gpu_node.facts.probe.request import JOB
 from gpu_node.facts.probe.words import is_file_name
 from gpu_node.inventories.errors import did_you_mean, reason, shown, worded
 from gpu_node.inventories.escape import visible
+from gpu_node.inventories.fields.kinds import is_plain_path
 from gpu_node.inventories.nccl_variables import is_unknown, table
 from gpu_node.inventories.regular_file import NOT_UTF8, content
 from gpu_node.inventories.wanted import JobsWanted, LauncherWanted
@@ -207,6 +208,8 @@ def job_data(inventory: str, limit: Iterable[str], given: Given) -> dict[str, ob
 def _prefix(given: Given) -> str:
     """Return the Python environment that the line names by a path; empty where it names none.
 
+    Empty also for one that an inventory cannot name: its programs are judged all the same.
+
     DeepSpeed starts the ranks of all nodes with the Python of its own, which PATH leads to.
     """
     for each in reversed(given.programs):
@@ -218,7 +221,8 @@ def _prefix(given: Given) -> str:
         folder, name = posixpath.split(path)
         if folder.startswith("/") and folder.endswith("/bin") and name not in ("mpirun", SRUN):
             prefix = folder.removesuffix("/bin")
-            return "" if prefix in ("", "/usr", "/usr/local") else prefix
+            is_own = prefix not in ("", "/usr", "/usr/local")
+            return prefix if is_own and is_plain_path(prefix) else ""
     return ""
 
 

@@ -28,6 +28,7 @@ for name; do
   case $name in
     (-*) found= ;;
     (conda:*) found=$(of_conda "${name#conda:}") ;;
+    ([~]/*) found=$(command -v "$HOME/${name#??}" 2>/dev/null) || found= ;;
     (*) found=$(command -v "$name" 2>/dev/null) || found= ;;
   esac
   case $found in (/*) ;; (*) found= ;; esac
@@ -37,9 +38,10 @@ for name; do
       (python | python[0-9]*) python=$found ;;
       (*) python=$({ head -n 1 <"$found"; } 2>/dev/null | tr -d '\000' |
         sed -n 's/^#! *\(\/[^[:cntrl:] ]*\).*/\1/p')
-        # A long prefix does not fit into #!: pip writes a line for sh.
+        # A long prefix, or one with blanks, does not fit into #!: pip writes a line for sh.
         [ "$python" != /bin/sh ] ||
-          python=$(sed -n "2s/^'*'exec' \"*\(\/[^[:cntrl:] \"]*\).*/\1/p" <"$found")
+          python=$(sed -n -e "2s/^'*'exec' \"\(\/[^[:cntrl:]\"]*\)\".*/\1/p" \
+            -e "2s/^'*'exec' \(\/[^[:cntrl:] \"]*\).*/\1/p" <"$found")
         case $python in (*/env) python=$(command -v python3) || python= ;; esac ;;
     esac
   fi

@@ -137,13 +137,18 @@ def _nofile(value: object) -> object:
     return value
 
 
+def is_plain_path(text: str) -> bool:
+    """Whether a text is an absolute path that needs no quotes in any file or shell."""
+    return bool(re.fullmatch(r"/[A-Za-z0-9._+/-]*", text))
+
+
 def _folders(value: object) -> tuple[str, ...]:
     """Folders as a list, or as text with commas, which is how --data says them."""
     listed = value.split(",") if isinstance(value, str) else value
     if not isinstance(listed, list | tuple) or not listed:
         raise ValueError("")
     for folder in listed:
-        if not re.fullmatch(r"/[A-Za-z0-9._+/-]*", _text(folder)):
+        if not is_plain_path(_text(folder)):
             raise ValueError(f"{folder!r} is not an absolute path without blanks")
     require_once(listed)
     return tuple(listed)

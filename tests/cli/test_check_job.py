@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from gpu_node.cli.job import is_here
+from gpu_node.cli.job import is_here, job_data
 from gpu_node.cli.main import main
 from gpu_node.drift.job.job import Given, Here, job_of
 from gpu_node.drift.job.launch import of_words
@@ -194,6 +194,14 @@ def test_the_shell_of_another_machine(run: Run, monkeypatch: pytest.MonkeyPatch)
     _, out, _ = run("--", *DEEPSPEED, hostfile=HOSTFILE, ds_json="{}")
     assert "job.variable" not in out and "TOKEN" not in out
     assert "unknown, not judged: NCCL_IB_DISABL of this shell, NCCL_SOCKET_IFNAME of this" in out
+
+
+@pytest.mark.parametrize(("name", "is_asked"), [("env", True), ("my env", False)])
+def test_the_environment_of_the_line(folder: Path, name: str, is_asked: bool) -> None:
+    """One that no inventory may name is not asked about; the job is judged all the same."""
+    given = Given(of_words([f"/data/{name}/bin/torchrun", "train.py"]), "/data")
+    data = job_data(str(folder / "site.py"), (), given)
+    assert ("nccl_environments" in data) is is_asked
 
 
 def rules_of(out: str, rule: str) -> set[tuple[str, str]]:

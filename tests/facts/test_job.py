@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gpu_node.drift.job.job import Given
+from gpu_node.drift.job.launch import of_words
 from gpu_node.facts.job.state import parse_names, parse_paths, parse_programs, sections
 from gpu_node.facts.probe.request import JobAsked, ProbeRequest
 from tests import shells
@@ -87,6 +89,34 @@ def test_an_environment_of_conda(
     job = JobAsked(programs=("conda:dis/bin/run",))
     (program,), _ = parse_programs(asked(shell, "job.programs", job))
     assert program.path == (f"{tmp_path}/{found}" if found else "")
+
+
+@pytest.mark.parametrize("shell", shells.SHELLS)
+@pytest.mark.parametrize("line", ['"{}" "$0" "$@"', '{} "$0" "$@"'])
+def test_a_python_that_the_second_line_names(shell: str, line: str, tmp_path: Path) -> None:
+    """pip writes a line for sh where the path is long, or has blanks: that in quotes."""
+    python = f"{tmp_path}/my env/bin/python" if line[0] == '"' else "/long/bin/python"
+    (tmp_path / "run").write_text(f"#!/bin/sh\n'''exec' {line.format(python)}\n' '''\n")
+    (tmp_path / "run").chmod(0o755)
+    open_to_all(tmp_path)
+    job = JobAsked(programs=(f"{tmp_path}/run",))
+    (program,), _ = parse_programs(asked(shell, "job.programs", job))
+    assert program.python == python
+
+
+@pytest.mark.parametrize("shell", shells.SHELLS)
+def test_a_program_below_the_home(
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative one in a folder ~/job is no name in PATH."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job/python").write_text("#!/bin/sh\n")
+    (tmp_path / "job/python").chmod(0o755)
+    open_to_all(tmp_path)
+    job = Given(of_words(["./python", "-m", "torch.distributed.run", "train.py"]), "~/job").asked()
+    (program,), _ = parse_programs(asked(shell, "job.programs", job))
+    assert program.path == f"{tmp_path}/job/./python"
 
 
 def open_to_all(folder: Path) -> None:
