@@ -20,6 +20,8 @@ _GARBAGE_AFTER = 100_000, 50, 50
 
 # A user exports them for the programs of a job; Python and the loader would take them for this one.
 _OF_A_JOB = ("PYTHONPATH", "LD_PRELOAD")
+# Has the PYTHONPATH of the process that this one has replaced.
+_LEFT = "GPU_NODE_PYTHONPATH"
 
 
 def main() -> None:
@@ -66,14 +68,25 @@ def main() -> None:
 
 
 def _leave_job_variables() -> None:
-    """Start the installed command anew where a variable of a job has changed how it started."""
+    """Start the installed command anew where a variable of a job has changed how it started.
+
+    Once: what sets the variable may do so at each start. A package that is nowhere else, as those
+    of an environment module, is still found by PYTHONPATH, behind all others.
+    """
+    if (left := os.environ.pop(_LEFT, None)) is not None:
+        sys.path += [os.path.abspath(each) for each in left.split(os.pathsep) if each]
+        return
     script = sys.argv[0]
     if os.path.basename(script) != "gpu-node" or script not in sys.orig_argv:
         return
     kept = {name: value for name, value in os.environ.items() if name not in _OF_A_JOB}
-    if len(kept) < len(os.environ):
+    given = os.environ.get("PYTHONPATH", "")
+    own = os.path.abspath(f"{__file__}/../../..")
+    if own in [os.path.abspath(each) for each in given.split(os.pathsep) if each]:
+        kept["PYTHONPATH"] = own  # this program is installed by it
+    if kept != dict(os.environ):
         with suppress(OSError):
-            words = [sys.executable, *sys.orig_argv[1:]]
+            words, kept[_LEFT] = [sys.executable, *sys.orig_argv[1:]], given
             os.execve(sys.executable, words, kept)  # noqa: S606 (this very command, again)
 
 

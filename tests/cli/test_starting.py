@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
+import click
 import pytest
 
 from gpu_node.cli.commands import NAMES
@@ -140,6 +141,39 @@ def test_what_a_user_exports_for_a_job(tmp_path: Path, name: str) -> None:
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, run("gpu-node", "--version").out, "")
     assert not mark.exists()
+
+
+def _installed(folder: Path, *first: str) -> subprocess.CompletedProcess[str]:
+    """Start the command from a folder that PYTHONPATH alone names, with other words first there."""
+    script = folder / "bin/gpu-node"
+    script.parent.mkdir()
+    script.write_text("from gpu_node.cli.main import main\nmain()\n")
+    path = os.pathsep.join([*first, str(folder)])
+    return subprocess.run(
+        [sys.executable, "-S", script, "--version"],
+        env={**environment(), "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_where_pythonpath_is_the_installation(tmp_path: Path) -> None:
+    """As `pip install --target` and environment modules have it: program, packages, or both."""
+    site = Path(click.__file__).parents[1]
+    (tmp_path / "gpu_node").symlink_to(REPOSITORY / "src/gpu_node")
+    done = _installed(tmp_path, str(site))
+    assert (done.returncode, done.stdout, done.stderr) == (0, run("gpu-node", "--version").out, "")
+
+
+def test_a_start_that_sets_a_variable_is_not_repeated(tmp_path: Path) -> None:
+    """As a sitecustomize.py does that preloads an allocator into each program."""
+    count = tmp_path / "count"
+    setting = f"import os\nos.environ['LD_PRELOAD'] = ''\nopen({str(count)!r}, 'a').write('x')\n"
+    script = tmp_path / "gpu-node"
+    script.write_text(f"{setting}from gpu_node.cli.main import main\nmain()\n")
+    words = [sys.executable, script, "--version"]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stderr, count.read_text()) == (0, "", "xx")
 
 
 def test_the_module_is_the_command() -> None:
