@@ -54,6 +54,7 @@ note() {
 # The packages of the system, or the names of what is installed in a Python environment, which no
 # program of it is asked for.
 noted_there() {
+  set +f # the script may take no word for a pattern; this is in a subshell
   case $noted_kind in
     (packages)
       # shellcheck disable=SC2016

@@ -16,7 +16,7 @@ from gpu_node.lab.machine import as_root
 from gpu_node.lab.wheels import ninja_wheel, wheel
 from tests import environments
 from tests.environments import Environment
-from tests.node_scripts import Ended
+from tests.node_scripts import Ended, run
 from tests.shells import SHELLS
 
 
@@ -109,6 +109,19 @@ def test_a_pin_is_met(made: Environment, shell: str) -> None:
     done = install(made, "pyarrow==15.0.2", shell=shell)
     assert (done.code, done.err) == (0, "")
     assert has(made) == {"numpy": "1.24.0", "pyarrow": "15.0.2", "six": "1.15.0"}
+
+
+def test_what_changes_is_noted(made: Environment, shell: str, tmp_path: Path) -> None:
+    """For restore: what was replaced, and nothing that stays, where this account runs pip itself."""
+    given = {"prefix": str(made.prefix), "pins": "pyarrow==15.0.2", "allow": "yes"}
+    folder = tmp_path / "backups" / "RUN"
+    done = run(script("packages_pip", **given, backups=str(folder)), shell)
+    assert (done.code, done.err) == (0, "")
+    noted = (folder / "also").read_text()
+    assert [(each[0], each.split()[-1]) for each in noted.splitlines()] == [
+        ("-", "pyarrow-11.0.0.dist-info"),
+        ("+", "pyarrow-15.0.2.dist-info"),
+    ]
 
 
 def test_what_it_needs_is_added(made: Environment) -> None:
