@@ -6,7 +6,7 @@
 eval "$as_user"
 LC_ALL=C; export LC_ALL
 mine=$(id -u) || exit 1
-no() { echo "gpu-node: $path: $1" >&2; exit 1; }
+no() { printf '%s\n' "gpu-node: $path: $1" >&2; exit 1; }
 account() {
   { getent passwd "$1" 2>/dev/null || awk -F: -v key="$1" '$1 == key || $3 == key' /etc/passwd; } |
     cut -d: -f"$2" | head -n 1 | grep .

@@ -15,14 +15,16 @@ END
     grep -v '^/end \(0\|24\)$' | tr '\n' '\0' | xargs -0 ls -ldn -- 2>&1 |
     awk '$2 !~ /^[0-9]+$/ || $3 || $1 ~ /^(.....|........)w/ { sub(/[tT]/, "x", $1); print }'
 }
+# A user chooses the names: of one with a backslash, dash's echo may print nothing.
 bad() {
   below | while read -r mode links uid gid rest; do
     case $links in
-      (*[!0-9]* | '') echo "cannot determine whose all of it is: $mode $links $uid $gid $rest"; break ;;
+      (*[!0-9]* | '')
+        printf '%s\n' "cannot determine whose all of it is: $mode $links $uid $gid $rest"; break ;;
     esac
     rest=${rest#* * * * }
-    [ "$uid" = 0 ] || { echo "$rest in it belongs to uid $uid"; break; }
-    ! others "$mode" "$uid" "$gid" || { echo "others may write in $rest below it"; break; }
+    [ "$uid" = 0 ] || { printf '%s\n' "$rest in it belongs to uid $uid"; break; }
+    ! others "$mode" "$uid" "$gid" || { printf '%s\n' "others may write in $rest below it"; break; }
   done
 }
 start() {

@@ -53,7 +53,7 @@ while read -r pid parent began kind comm; do
       (*) continue ;;
     esac
   fi
-  echo "$pid $began $kind $comm open"
+  printf '%s\n' "$pid $began $kind $comm open"
   printf '%s\n' "$has" | awk -v names="$names" "$gn_hide"'
     BEGIN { wanted = "^(" names ")" }
     /^[A-Za-z_][A-Za-z0-9_]*=/ && $0 ~ wanted {
@@ -64,4 +64,4 @@ $rows
 END
 # A process that is ending has no environment, and exists for a moment longer.
 [ -z "$ending" ] || sleep 1
-printf %s "$ending" | while read -r pid line; do ! lives "$pid" || echo "$pid $line"; done
+printf %s "$ending" | while read -r pid line; do ! lives "$pid" || printf '%s\n' "$pid $line"; done

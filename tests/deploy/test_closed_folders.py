@@ -82,9 +82,12 @@ def test_a_way_through_a_folder_of_another_user(place: Path, wire: Path, caplog:
         (lambda top: made(top / "logs", OWNER), "logs in it belongs to uid"),
         (lambda top: made(top / "logs").chmod(0o1777), "others may write in logs below it"),
         (lambda top: shutil.chown(made(top / "two words"), OWNER), "two words in it belongs to"),
+        # What a shell's echo takes for the end of its output.
+        (lambda top: made(top / "\\c", OWNER), "\\c in it belongs to uid"),
+        (lambda top: made(top / "\\cx").chmod(0o1777), "others may write in \\cx below it"),
         (lambda top: made(top / "two\nlines", OWNER), "cannot determine whose all of it is"),
     ],
-    ids=["way", "owner", "open", "blank", "newline"],
+    ids=["way", "owner", "open", "blank", "escape", "open-escape", "newline"],
 )
 def test_what_others_may_change_is_refused(
     place: Path, wire: Path, caplog: Any, spoil: Callable[[Path], object], says: str

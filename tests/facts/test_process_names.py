@@ -31,6 +31,8 @@ NAMES = {
     "fields": b"py) R 7\n8 (x) R",
     "bytes": b"python\xff\xfe\xc3\xa9\x80",
     "separator": b"python\xe2\x80\xa8\xc2\x85",
+    "escapes": b"python\\n7 1",
+    "cut": b"python\\c",
     "tabs": b"python\t1\t2\x01\x7f",
 }
 # A parent that looks like an init, and its child of a hostile name, which holds a GPU and a segment
