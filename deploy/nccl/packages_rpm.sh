@@ -20,6 +20,13 @@ only=
 repository=/etc/yum.repos.d/gpu-node-cuda.repo
 trusted=/etc/pki/rpm-gpg/RPM-GPG-KEY-gpu-node-cuda
 
+# obsoleted: of stdin, what packages obsolete, the names that are installed and not ours; their versions do not count
+obsoleted() {
+  while read -r name _; do
+    case " $names " in (*" $name "*) continue ;; esac
+    [ -z "$name" ] || ! rpm -q -- "$name" >/dev/null 2>&1 || printf '%s\n' "$name"
+  done | sort -u | tr '\n' ' ' | sed 's/ $//'
+}
 replace_all() {
   if [ -n "$url" ]; then
     check=1
@@ -77,13 +84,16 @@ END
   elif [ "$good" != 0 ] || echo "$output" | sed 's/.*: //' | grep -qviE 'pgp|gpg|rsa|dsa|signatures'; then
     fail "not signed by a key that this node trusts: $(echo "$output" | sed "s|$work/||" | grep -v Alien | tail -n 1); the inventory names the repository and its key; no package was changed"
   fi
+  output=$(rpm -qp --nosignature --obsoletes "$work"/*.rpm 2>/dev/null) || fail "rpm cannot read what it has checked; no package was changed"
+  gone=$(echo "$output" | obsoleted)
+  [ -z "$gone" ] || fail "rpm would remove $gone, which these packages obsolete: where that is right, run: rpm -e $gone; no package was changed"
 
   # They are signed by the inventory's key: now the system may import it, as rpm and yum require.
   if [ -n "$db" ]; then
     echo "$key" | put "$trusted" || fail "$trusted cannot be written"
     patient rpm --import "$trusted" || fail "rpm does not take the repository's key: $(reason "$output"); no package was changed"
   fi
-  # One transaction: rpm removes every other version of these names, and nothing of another name.
+  # One transaction: rpm removes every other version of these names, and nothing of another name (see above).
   patient rpm -U --oldpackage --replacepkgs "$work"/*.rpm ||
     fail "rpm refuses: $(echo "$output" | grep -v '^rpm: ' | tr -s '\n\t' '  '); no package was changed"
   ldconfig 2>/dev/null || /sbin/ldconfig

@@ -53,6 +53,7 @@ case $1 in
     for name; do
       awk -v name="$name" -v part=$part '$1 == name { print $part }' "$HERE/there"
     done | grep . ;;
+  -qp) cat "$HERE/obsoletes" ;;
   -K) echo 'x.rpm: rsa sha1 (md5) pgp md5 OK' ;;
   -U)
     for name in libnccl libnccl-devel libnccl-static; do
@@ -94,6 +95,7 @@ def node(machine: Machine) -> Machine:
     machine.write("there", *(f"{name} {OLD}" for name in RPMS))
     machine.write("list", "# for job 7", f"0:libnccl-{OLD}.*", "0:bash-5-1.*")
     machine.write("held", "libnccl2")
+    machine.write("obsoletes", "libnccl < 2", "nccl-tools < 3", "not-here", "")
     return machine
 
 
@@ -161,6 +163,15 @@ def test_what_can_fail_is_tried_first(node: Machine, shell: str, note: Path, wha
     }
     assert says[what] in done.err
     assert not [line for line in node.read("called") if "rpm -U" in line or "downloader" in line]
+
+
+def test_what_the_rpms_would_remove_under_another_name(node: Machine, shell: str) -> None:
+    """Refused where it is installed: rpm obeys what a package says that it replaces."""
+    node.write("there", *(f"{name} {OLD}" for name in RPMS), "nccl-tools 1.0-1")
+    done = rpms(node, shell)
+    assert done.code == 1 and "rpm would remove nccl-tools, which" in done.err
+    assert done.err.endswith("; no package was changed\n")
+    assert not [line for line in node.read("called") if "rpm -U" in line]
 
 
 def test_only_an_override_passes_an_exclude(node: Machine, shell: str) -> None:
