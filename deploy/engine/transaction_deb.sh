@@ -69,7 +69,7 @@ harm() {
   echo "$plan" | awk -v named=" $named " '
     function tell(what) { printf "%s%s", comma, what; comma = ", " }
     { name = $2; sub(/:.*/, "", name) }
-    $1 == "Remv" { tell("remove " $2) }
+    $1 == "Remv" || $1 == "Purg" { tell("remove " $2) }
     $1 == "Inst" && $3 ~ /^\[/ && !index(named, " " name " ") {
       old = substr($3, 2); sub(/\]$/, "", old); new = substr($4, 2)
       if (old != new) tell("replace " $2 " " old)

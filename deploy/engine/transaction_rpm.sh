@@ -84,7 +84,10 @@ lift() {
 barred() {
   for name in $1; do
     find /etc/yum.conf /etc/dnf/dnf.conf /etc/yum.repos.d -type f -name '*.[cr]*' 2>/dev/null | while read -r file; do
-      grep -nE '^(exclude|excludepkgs) *=' "$file" 2>/dev/null | while IFS= read -r line; do
+      # Lines with a blank in front continue the one before.
+      awk '/^(exclude|excludepkgs) *=/ { open = 1; print NR ":" $0; next }
+        open && /^[ \t]/ { print NR ":" $0; next }
+        { open = 0 }' "$file" 2>/dev/null | while IFS= read -r line; do
         for pattern in $(echo "${line#*=}" | tr ',' ' '); do
           case $name in ($pattern) printf '; %s:%s keeps out %s' "$file" "$line" "$name" ;; esac
         done
