@@ -257,7 +257,7 @@ class Job:
             port = _RENDEZVOUS_PORT if text is None else PORT.read(text)
         # Port 0 is any free one, which the other nodes do not know.
         is_free = "standalone" in launch.options or (port == 0 and len(self.members) == 1)
-        has_none = launch.kind in (PYTHON, SHELL, CONTAINER)
+        has_none = launch.kind in (PYTHON, SHELL, CONTAINER, MPIRUN, SRUN)
         return launch.address or file.main_process_ip, None if is_free or has_none else port
 
     @property

@@ -148,13 +148,14 @@ def of_words(words: Sequence[str]) -> Launch:
 
 def of_sbatch(text: str) -> dict[str, str]:
     """Return the options of the #SBATCH lines of a script: those before its first command."""
-    row, words = table().launchers[SRUN], []
+    row, given = table().launchers[SRUN], {}
     for line in text.split("\n"):
         if line.startswith("#SBATCH"):
-            words += shlex.split(line.removeprefix("#SBATCH"), comments=True)
+            words = shlex.split(line.removeprefix("#SBATCH"), comments=True)
+            given.update(row.options(words).given)
         elif line.strip() and not line.startswith("#"):
             break
-    return row.options(words).given
+    return given
 
 
 def below(folder: str, name: str) -> str:
@@ -302,7 +303,7 @@ def _of_launcher(kind: str, program: str, rest: Sequence[str]) -> Launch:
         given |= dict(_given(own, {"-x"}))
         passed = tuple(name for at, name in enumerate(own) if own[at - 1 : at] == ["-x"])
         inner = _launch(left)
-        if inner and "container_image" in options:
+        if inner and {"container_image", "container_name"} & options.keys():
             inside = "what runs inside the container of srun"
             inner = replace(inner, is_inside=True, unknown=(inside, *inner.unknown))
         made = replace(made, variables=given, passed=passed)
