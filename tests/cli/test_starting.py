@@ -171,7 +171,7 @@ def test_a_start_that_sets_a_variable_is_not_repeated(tmp_path: Path) -> None:
     setting = f"import os\nos.environ['LD_PRELOAD'] = ''\nopen({str(count)!r}, 'a').write('x')\n"
     script = tmp_path / "gpu-node"
     script.write_text(f"{setting}from gpu_node.cli.main import main\nmain()\n")
-    words = [sys.executable, script, "--version"]
+    words = [sys.executable, str(script), "--version"]
     done = subprocess.run(words, env=environment(), capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stderr, count.read_text()) == (0, "", "xx")
 
