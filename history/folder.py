@@ -44,7 +44,10 @@ def made(file: Path) -> None:
     """
     folder = file.parent
     try:
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Path.mkdir gives the folders above the mode of the umask.
+        for each in reversed(folder.parents):
+            if not each.exists():
+                each.mkdir(mode=0o700, exist_ok=True)
         if not folder.is_symlink():
             folder.mkdir(mode=0o700, exist_ok=True)
         if not existing(file):

@@ -326,6 +326,21 @@ def test_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
         keep({"a": {}})
 
 
+def test_folders_that_are_made_are_this_users_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also where the umask leaves new folders to a group that others are in."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "a/b"))
+    before = os.umask(0o000)
+    try:
+        keep({"a": {}})
+    finally:
+        os.umask(before)
+    assert kept() == 1
+    modes = {each.name: oct(each.stat().st_mode & 0o777) for each in (tmp_path / "a").rglob("*")}
+    assert modes == {"b": "0o700", "gpu-node": "0o700", "history.db": "0o600"}
+
+
 def test_a_relative_folder_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As the specification of XDG wants it."""
     monkeypatch.setenv("XDG_STATE_HOME", "state")
