@@ -119,12 +119,16 @@ def read_flight(log: Log, meter: Meter | None = None) -> Flight:
     entries = dump.get("entries") if isinstance(dump, dict) else None
     if not isinstance(entries, list):
         return Flight(log.name, log.rank, error="not a dump of the flight recorder: no `entries`")
-    return _flight(log, [each for each in entries if isinstance(each, dict)])
+    if not entries:
+        return Flight(log.name, log.rank, error="it has no collective")
+    if not all(isinstance(each, dict) and isinstance(each.get("state"), str) for each in entries):
+        return Flight(log.name, log.rank, error="not a dump of the flight recorder: no `state`")
+    return _flight(log, entries)
 
 
 def _flight(log: Log, entries: list[dict[Any, Any]]) -> Flight:
     for entry in entries:
-        if entry.get("state") not in ("completed", None):
+        if entry["state"] != "completed":
             sequence = entry.get("collective_seq_id", entry.get("seq_id"))
             number = sequence if isinstance(sequence, int) and 0 <= sequence < 1 << 53 else None
             what = _text(entry.get("profiling_name"), "a collective")

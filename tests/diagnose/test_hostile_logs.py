@@ -32,6 +32,15 @@ WHOLE = {
 }
 
 
+@pytest.mark.parametrize(
+    "entries", [[], [1], [{"profiling_name": "nccl:all_reduce"}], [{"state": None}]], ids=str
+)
+def test_a_dump_without_states_is_not_healthy(tmp_path: Path, entries: list[object]) -> None:
+    """Which collectives ended is unknown then."""
+    log = of_file(tmp_path, pickle.dumps({"entries": entries}))
+    assert diagnose([log]).verdict == "nothing known"
+
+
 class Harm:
     """Runs a command when it is unpickled."""
 
