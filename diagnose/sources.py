@@ -58,6 +58,7 @@ class _Readable(Protocol):
     def read1(self, size: int, /) -> bytes: ...
     def seekable(self) -> bool: ...
     def tell(self) -> int: ...
+    def fileno(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -206,6 +207,11 @@ def _packed(file: _Readable) -> IO[bytes] | None:
     return cast("IO[bytes]", file.fileobj) if isinstance(file, gzip.GzipFile) else None
 
 
+def _on_disk(log: Log, file: _Readable) -> int:
+    """Return how many bytes of a file are on disk: the holes of one cost its owner nothing."""
+    return MOST_BYTES if log.path is None else os.fstat(file.fileno()).st_blocks * 512
+
+
 def blocks(log: Log, lost: list[str], meter: Meter) -> Iterator[bytes]:
     """Yield the bytes of a log, at most MOST_BYTES; what is not read is added to `lost`."""
     left, block, taken = MOST_BYTES, bytearray(), 0
@@ -213,10 +219,11 @@ def blocks(log: Log, lost: list[str], meter: Meter) -> Iterator[bytes]:
         with _opened(log) as file:
             if file.seekable() and file.tell():
                 lost.append(f"{log.name}: all but its last {MOST_BYTES >> 30} GiB")
+            most = _on_disk(log, file)
             while left > 0 and (part := file.read1(min(_PART, left))):
                 left -= len(part)
                 block += part
-                now = raw.tell() if (raw := _packed(file)) else MOST_BYTES - left
+                now = min(most, raw.tell() if (raw := _packed(file)) else MOST_BYTES - left)
                 meter.read(now - taken)
                 taken = now
                 if len(block) >= _BLOCK:

@@ -16,7 +16,7 @@ from gpu_node.diagnose.answer import Answer, diagnose
 from gpu_node.diagnose.cause import causes
 from gpu_node.diagnose.match import Matcher
 from gpu_node.diagnose.scan import Line
-from gpu_node.diagnose.sources import Log, LogError
+from gpu_node.diagnose.sources import Log, LogError, blocks, logs
 from gpu_node.inventories import limited
 from gpu_node.inventories.limited import Ended, Meter, apart
 from tests.commands import BIN
@@ -101,6 +101,19 @@ def test_all_logs_have_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 2 <= len(answer.size.lost) <= 5
     assert answer.size.lost[-1].endswith(": no processor time is left for them")
     assert answer.verdict == "cause"
+
+
+def test_the_holes_of_a_file_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job makes thousands of such files in a moment, and reading each takes a while."""
+    holes = tmp_path / "holes.log"
+    with holes.open("wb") as file:
+        file.truncate(64 << 20)
+    counted: list[int] = []
+    meter = Meter()
+    monkeypatch.setattr(meter, "read", counted.append)
+    ((found,), _) = logs((str(holes),))
+    assert sum(map(len, blocks(found, [], meter))) == 64 << 20
+    assert sum(counted) < 1 << 20
 
 
 def test_a_log_that_takes_too_much_memory_is_named() -> None:
