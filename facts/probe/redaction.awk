@@ -89,8 +89,10 @@ function without_hex(text,   done, word) {
 }
 function shown(text,   done, name, rest, before, size) {
   text = without_hex(command(without_key(text)))
-  while (match(text, /:\/\/[^\/?# \t"\047]*@/)) {
-    done = done substr(text, 1, RSTART + 2) "@hidden@@"; text = substr(text, RSTART + RLENGTH)
+  while (match(text, /(:\/\/[^\/?# \t"\047]*|_(proxy|PROXY)=["\047]?[^=\/?# \t"\047]*)@/)) {
+    done = done substr(text, 1, RSTART - 1); name = substr(text, RSTART, RLENGTH)
+    text = substr(text, RSTART + RLENGTH); match(name, /^(:\/\/|[^=]*=["\047]?)/)
+    done = done substr(name, 1, RLENGTH) "@hidden@@"
   }
   text = done text; done = ""
   while (match(text, /:\/\/[^\/ \t"\047]+\/[^ \t"\047]+/)) {

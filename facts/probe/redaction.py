@@ -115,7 +115,8 @@ AWK = shell(
 SHARED = ("gn_hide", AWK)
 
 _NAME = re.compile(r"(?P<before>-?)(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)")
-_URL = re.compile(r"://[^/?#\s\"']*@")
+# A proxy may have no scheme: http_proxy=user:password@host.
+_URL = re.compile(r"(://)[^/?#\s\"']*@|(_(?:proxy|PROXY)=[\"']?)[^=/?#\s\"']*@")
 _PATH = re.compile(r"(://[^/\s\"']+/)([^\s\"']+)")
 _SHAPE = re.compile(f"(?:{'|'.join(SHAPES)})")
 _AFTER_NAME = re.compile(r"[\]\\\"')]*[ \t]*[+?!|=:]*[=:]>?[ \t]*|(?P<option>[ \t]+(?:--[ \t]+)*)")
@@ -162,7 +163,7 @@ def redacted(text: str) -> str:
 
 def without_users(text: str) -> str:
     """Return a text without user and password in its URLs."""
-    return _URL.sub(f"://{HIDDEN}@", text)
+    return _URL.sub(rf"\1\2{HIDDEN}@", text)
 
 
 def _without_webhook(url: re.Match[str]) -> str:
