@@ -28,12 +28,12 @@ harmless() {
   more=$(beside | tr '\n' ',' | sed 's/,$//; s/,/, /g')
   [ -z "$more" ] || echo "gpu-node: $named: ${manager%-get} also installs $more"
 }
-# transact PACKAGE...: install them. Whether they are there afterwards is for the script to look at: `output` has
-# the reason if not, and `unchanged` the words for what was changed.
+# transact PACKAGE...: install them. If that fails, `output` has the reason, and `unchanged` the words for what was
+# changed; a script may look nevertheless whether what it needs is there.
 transact() {
   unchanged='; no package was changed'
   simulate "$@" || { lift && simulate "$@"; } || { output=$plan; return 1; }
   harmless "$@"
   unchanged=
-  install "$@" || :
+  install "$@"
 }

@@ -336,7 +336,9 @@ def test_what_yum_would_do(machine: Machine, shell: str, lines: tuple[str, ...],
 def test_what_an_administrator_keeps_out(machine: Machine, shell: str) -> None:
     """yum heeds it, and does not say so: file, line and text are named."""
     machine.write("plan", "No package kmod-nvidia-535.154.05-* available.")
-    etc = """mount -t tmpfs none /etc; mkdir -p /etc/yum/pluginconf.d
+    # awk is found by a link there.
+    etc = """mount -t tmpfs none /mnt; cp -a /etc/alternatives /mnt/; mount --bind /mnt /etc
+mkdir -p /etc/yum/pluginconf.d
 printf '[main]\\nexclude=kernel* kmod-*\\n' >/etc/yum.conf
 printf '# for job 7\\n0:nvidia-smi-470.1-1.*\\n0:nvidia-smi-extra-1-1.*\\n' \\
   >/etc/yum/pluginconf.d/versionlock.list

@@ -77,7 +77,9 @@ case "$*" in
   *' -s '*)
     for name in libnccl2 libnccl-dev; do echo "Inst $name [OLD] (VERSION lab [amd64])"; done
     [ ! -e "$HERE/plan" ] || cat "$HERE/plan" ;;
-  *' install '*) for name in libnccl2 libnccl-dev; do echo "$name VERSION"; done >"$HERE/there" ;;
+  *' install '*)
+    [ ! -e "$HERE/fails" ] || { cat "$HERE/fails"; exit 100; }
+    for name in libnccl2 libnccl-dev; do echo "$name VERSION"; done >"$HERE/there" ;;
 esac
 """,
     "apt-cache": "echo 'libnccl2 | VERSION | http://lab'",
@@ -197,6 +199,14 @@ def test_debs(node: Machine, shell: str, note: Path) -> None:
     assert (done.code, done.err) == (0, "")
     assert note.read_text().splitlines() == [f"{name} {VERSION} RUN" for name in sorted(DEBS)]
     assert "apt-mark hold libnccl2 libnccl-dev" in node.read("called")
+
+
+def test_debs_that_cannot_be_installed(node: Machine, shell: str) -> None:
+    """A failure with apt's reason; what is there instead is not held."""
+    node.write("fails", "E: Sub-process /usr/bin/dpkg returned an error code (1)")
+    done = debs(node, shell)
+    assert done.code == 1 and "apt refuses: E: Sub-process /usr/bin/dpkg returned" in done.err
+    assert not [line for line in node.read("called") if line.startswith("apt-mark hold")]
 
 
 def test_a_hold_that_came_meanwhile(node: Machine, shell: str, note: Path) -> None:
