@@ -25,14 +25,16 @@ REFUSED = [name for name, case in CASES.items() if "refused" in case]
 _LOOKS = re.compile(r" -s |--assumeno|^yum --version|^apt-get .*update$| list|^apt-mark showhold")
 
 
-def run(machine: Machine, shell: str, case: dict[str, Any], foresee: bool = False) -> Ended:
+def run(
+    machine: Machine, shell: str, case: dict[str, Any], foresee: bool = False, before: str = ""
+) -> Ended:
     """Run the step of a case where neither dkms nor the headers are there."""
     for name in ("offers", "plan", "lifted"):
         machine.write(name, *case.get(name, ()))
     machine.write("version", "3.4.3")
     machine.write("unlocked")
     given = {"allow": "yes", "allow_reload": "yes", "run": "RUN", **case["given"]}
-    before = "mount -t tmpfs none /var/tmp\n"
+    before += "mount -t tmpfs none /var/tmp\n"
     if "excludes" in case:
         # awk is found by a link there.
         before += (
@@ -70,6 +72,21 @@ def test_a_node_without_lists(machine: Machine, shell: str) -> None:
     first, second = [each for each in machine.read("called") if "--assumeno" in each]
     assert " -C " in first and " -C " not in second
     assert "--setopt=cachedir=/var/tmp/gpu-node-packages." in second and "retries=1" in second
+
+
+def test_a_repository_whose_list_is_signed(machine: Machine, shell: str, note: Path) -> None:
+    """yum trusts its key by what is in persistdir: the simulation, which has its own, has it, too."""
+    key = "repos/x86_64/7/libnvidia-container/gpgdir"
+    yum = machine.folder / "bin" / "yum"
+    check = f"""
+for each; do case $each in --setopt=persistdir=*)
+  [ -d "${{each##*=}}/{key}" ] || {{ echo 'repomd.xml signature could not be verified'; exit 1; }} ;;
+esac; done
+"""
+    yum.write_text(yum.read_text().replace("\necho", f"{check}echo", 1))
+    before = f"mount -t tmpfs none /var/lib\nmkdir -p /var/lib/yum/{key}\n"
+    done = run(machine, shell, CASES["yum_headers"], before=before)
+    assert "kernel-devel-9.9.9-test" in "".join(machine.installs()), done.err
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in REFUSED])
