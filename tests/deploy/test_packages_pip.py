@@ -112,7 +112,7 @@ def test_a_pin_is_met(made: Environment, shell: str) -> None:
 
 
 def test_what_changes_is_noted(made: Environment, shell: str, tmp_path: Path) -> None:
-    """For restore: what was replaced, and nothing that stays, where this account runs pip itself."""
+    """For restore: what was replaced, and nothing else, where this account runs pip itself."""
     given = {"prefix": str(made.prefix), "pins": "pyarrow==15.0.2", "allow": "yes"}
     folder = tmp_path / "backups" / "RUN"
     done = run(script("packages_pip", **given, backups=str(folder)), shell)
