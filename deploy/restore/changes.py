@@ -6,9 +6,11 @@ import difflib
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
+from gpu_node.facts.probe.redaction import redacted
+
 # difflib takes quadratic time, and what a node sends decides.
 _MOST_LINES = 1000
-_MOST_SHOWN = 60
+_MOST_SHOWN, _LONGEST = 60, 4096
 
 
 def changed_lines(path: str, now: str | None, new: str | None) -> Iterator[str]:
@@ -54,5 +56,7 @@ def _common(one: int, other: int, is_same: Callable[[int], bool]) -> int:
 
 
 def _text(line: str) -> str:
-    """Return a line as text: most files are UTF-8."""
-    return line.encode("latin-1").decode("utf-8", "backslashreplace")
+    """Return a line as text without its secrets: most files are UTF-8."""
+    end = "" if len(line) <= _LONGEST else f"... ({len(line) - _LONGEST} more bytes)"
+    shown = line[:_LONGEST].encode("latin-1").decode("utf-8", "backslashreplace")
+    return f"{redacted(shown)}{end}"

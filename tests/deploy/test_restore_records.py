@@ -159,6 +159,12 @@ def test_lines_that_stay_are_not_shown() -> None:
     shown = [*changed_lines("/root/.bashrc", now, new)]
     assert shown == ["/root/.bashrc: gets its earlier content", "  -ours"]
     assert [*changed_lines("/x", "a\n-- end\n", "a\n")][1:] == ["  --- end"]
+    proxy = "export https_proxy=http://me:planted@proxy\n"
+    assert [*changed_lines("/x", f"# {proxy}", proxy)][1:] == [
+        "  -# export https_proxy=http://...@proxy",
+        "  +export https_proxy=http://...@proxy",
+    ]
+    assert [*changed_lines("/x", "", "a" * 5000)][2:] == [f"  +{'a' * 4095}... (905 more bytes)"]
     assert [*changed_lines("/x", "a\n", None)] == ["/x: is removed"]
     assert [*changed_lines("/x", None, "gr\xc3\xb6\xdf\n")][1:] == ["  +grö\\xdf"]
 
