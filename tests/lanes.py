@@ -105,6 +105,15 @@ APT_NODE = _files("other_nodes", "nccl", "packages_deb", "driver_deb", "shm", "c
 ALL_NODES = _files("ssh", "workspace", "preflight", "onboard")
 _ON_LAB = ["-m", LAB, "tests/e2e", "tests/lab_room"]
 
+# They run scripts of the deploy here, which remove from /var/tmp what belongs to no process that
+# they see; a script of another lane may run among processes of its own.
+ONE_BY_ONE = ("slow", "pip", "real-wheels", "shells", "fuzz")
+
+
+def _behind(name: str) -> tuple[str, ...]:
+    return (*FIRST, *ONE_BY_ONE[: ONE_BY_ONE.index(name)])
+
+
 LANES = {
     "speed": Lane([[sys.executable, "-m", "bench", "guard"]], after=()),
     "check": Lane(
@@ -142,16 +151,16 @@ LANES = {
     ),
     "lab-slow": _tests("-m", "lab_slow", "tests/e2e", after=["faults"], shares="lab"),
     "kernel-slow": _tests("-m", "kernel_slow", "tests/kernel", after=["kernel"], shares="kernel"),
-    "slow": _tests("-m", "slow", *_files_with("pytest.mark.slow")),
-    "shells": _tests("-m", SHELLS, "tests/", nice=BEHIND),
     "slurm": _tests("-m", "slurm", "tests/slurm"),
-    "pip": _tests("-m", "pip", "tests/deploy"),
+    "slow": _tests("-m", "slow", *_files_with("pytest.mark.slow")),
+    "pip": _tests("-m", "pip", "tests/deploy", after=_behind("pip")),
+    "real-wheels": _tests("-m", "real_wheels", "tests/real_wheels", after=_behind("real-wheels")),
+    "shells": _tests("-m", SHELLS, "tests/", after=_behind("shells")),
     # Again, with all examples instead of a tenth.
     "fuzz": Lane(
         [["env", f"{ALL}=1", *PYTEST, "-m", QUICK, *_files_with("max_examples=examples(")]],
-        nice=BEHIND,
+        _behind("fuzz"),
     ),
-    "real-wheels": _tests("-m", "real_wheels", "tests/real_wheels"),
     "chaos": Lane([[sys.executable, "-m", "tests.chaos"]], after=()),
 }
 # Parts of a lane that run side by side; those of the lab by the nodes that their tests use.
