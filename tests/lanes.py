@@ -92,9 +92,9 @@ LAB = "lab and not lab_slow"
 QUICK_PARTS = {
     "quick-facts": ["tests/facts"],
     "quick-deploy": ["tests/deploy"],
+    "quick-cli": ["tests/cli"],
     "quick-onboarding": ["tests/onboarding"],
 }
-QUICK_AFTER = {"quick-onboarding": ["quick"]}
 
 # The lab's lanes take longest, as they share nodes, and in a virtual machine that waits for a
 # processor time limits pass: the other lanes use the processor time that is left.
@@ -132,10 +132,7 @@ LANES = {
         *(f"--ignore={each}" for part in QUICK_PARTS.values() for each in part),
         nice=BEHIND,
     ),
-    **{
-        name: _tests("-m", QUICK, *folders, after=(*FIRST, *QUICK_AFTER.get(name, ())), nice=BEHIND)
-        for name, folders in QUICK_PARTS.items()
-    },
+    **{name: _tests("-m", QUICK, *folders, nice=BEHIND) for name, folders in QUICK_PARTS.items()},
     "lab": _tests(
         *_ON_LAB, *(f"--ignore={file}" for file in (*APT_NODE, *ALL_NODES)), shares="lab"
     ),
