@@ -72,12 +72,12 @@ def diagnose(logs: tuple[str, ...], inventory: str | None, form: str) -> int:
 
         from gpu_node.cli.console import show, working
         from gpu_node.diagnose.answer import diagnose as read
+        from gpu_node.diagnose.limited import Ended, apart
         from gpu_node.diagnose.report import as_json, render
         from gpu_node.diagnose.sources import LogError
         from gpu_node.diagnose.sources import logs as find
         from gpu_node.inventories.errors import worded
         from gpu_node.inventories.escape import visible_json
-        from gpu_node.inventories.limited import Ended, apart
     try:
         found, lost = find(logs)
         with working("Reading the logs"):

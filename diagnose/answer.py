@@ -10,10 +10,10 @@ from gpu_node.diagnose.cause import Cause, Confidence, causes
 from gpu_node.diagnose.compared import COMPARISONS, EXPORTS, Compared
 from gpu_node.diagnose.ending import LAST_WORDS, Ending
 from gpu_node.diagnose.flight import Flight, read_flight
+from gpu_node.diagnose.limited import Exceeded, Meter
 from gpu_node.diagnose.match import RANKED, TRACEBACK, Evidence, Match, Matcher
 from gpu_node.diagnose.scan import Scanner, Size
 from gpu_node.diagnose.sources import Log
-from gpu_node.inventories.limited import Exceeded, Meter
 from gpu_node.inventories.plurals import counted
 
 # The cause of a program that ends with an exception that no other cause has.

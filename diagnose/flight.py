@@ -11,8 +11,8 @@ from typing import Any, ClassVar, NoReturn
 
 from typing_extensions import override
 
+from gpu_node.diagnose.limited import Meter
 from gpu_node.diagnose.sources import Log, blocks
-from gpu_node.inventories.limited import Meter
 
 _MOST = 16 * 1024 * 1024
 _SHOWN = 200

@@ -9,9 +9,9 @@ from functools import cached_property
 
 import hyperscan
 
+from gpu_node.diagnose.limited import Meter
 from gpu_node.diagnose.origin import Origin, split
 from gpu_node.diagnose.sources import Log, blocks
-from gpu_node.inventories.limited import Meter
 
 # How many lines before and after a line are near it.
 NEAR = 25

@@ -17,9 +17,9 @@ from typing import IO, Protocol, cast
 
 from typing_extensions import override
 
+from gpu_node.diagnose.limited import Meter
 from gpu_node.inventories import regular_file
 from gpu_node.inventories.errors import reason, shown, worded
-from gpu_node.inventories.limited import Meter
 
 STDIN = "-"
 # Of a log the last bytes count: a longer file is read from there; a longer stream is cut off.

@@ -15,7 +15,7 @@ from gpu_node.drift.engine.subject import Path as PathOf
 from gpu_node.drift.limits import rules, rules_tasks, services
 from gpu_node.drift.limits.pam_limits import OwnLines, domains, own_files, own_lines
 from gpu_node.drift.units import conf_limit
-from gpu_node.facts.limits.state import PAM_STACK
+from gpu_node.facts.limits.confirmed import PAM_STACK
 
 # Those that our lines in limits.d repair.
 _BY_FILE = (

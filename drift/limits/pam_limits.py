@@ -7,12 +7,10 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from gpu_node.drift.units import at_least
+from gpu_node.facts.limits.confirmed import LAST_FILE, OWN_FILE, OWN_FILES
 from gpu_node.facts.limits.state import (
     CONF,
     EXEMPT,
-    LAST_FILE,
-    OWN_FILE,
-    OWN_FILES,
     UNITS,
     Item,
     Limit,

@@ -25,12 +25,8 @@ from gpu_node.drift.limits.pam_limits import (
     suffices,
 )
 from gpu_node.drift.units import at_least, conf_limit, limit
-from gpu_node.facts.limits.state import (
-    OWN_FILES,
-    PAM_STACK,
-    Item,
-    LimitsState,
-)
+from gpu_node.facts.limits.confirmed import OWN_FILES, PAM_STACK
+from gpu_node.facts.limits.state import Item, LimitsState
 from gpu_node.facts.limits.state import Limit as Value
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import LimitsWanted, NodeWanted

@@ -6,13 +6,8 @@ from typing import Literal, cast
 
 from typing_extensions import override
 
+from gpu_node.facts.limits import confirmed, unsettled
 from gpu_node.facts.limits import services as daemons
-from gpu_node.facts.limits import unsettled
-from gpu_node.facts.limits.confirmed import CONF_D as CONF_D
-from gpu_node.facts.limits.confirmed import LAST_FILE as LAST_FILE
-from gpu_node.facts.limits.confirmed import OWN_FILE as OWN_FILE
-from gpu_node.facts.limits.confirmed import OWN_FILES as OWN_FILES
-from gpu_node.facts.limits.confirmed import PAM_STACK as PAM_STACK
 from gpu_node.facts.limits.misread import Misread, parse_misread
 from gpu_node.facts.limits.session import UNITS as UNITS
 from gpu_node.facts.limits.session import Item as Item
@@ -37,7 +32,7 @@ SECTIONS = (
     Section("limits.nr-open", "cat /proc/sys/fs/nr_open", light=True),
     # Only root may read sshd_config on the rpm family, and each of these files on hardened systems.
     Section("limits.files", shell("limits/files"), root=True, light=True),
-    Section("limits.pam", shell("limits/pam", stack=PAM_STACK), root=True, light=True),
+    Section("limits.pam", shell("limits/pam", stack=confirmed.PAM_STACK), root=True, light=True),
     unsettled.SECTION,
     Section("limits.tasks", shell("limits/tasks"), light=True),
     daemons.SECTION,

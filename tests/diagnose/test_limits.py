@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from gpu_node.diagnose import limited
 from gpu_node.diagnose.answer import Answer, diagnose
 from gpu_node.diagnose.cause import causes
+from gpu_node.diagnose.limited import Ended, Meter, apart
 from gpu_node.diagnose.match import Matcher
 from gpu_node.diagnose.scan import Line
 from gpu_node.diagnose.sources import Log, LogError, blocks, logs
-from gpu_node.inventories import limited
-from gpu_node.inventories.limited import Ended, Meter, apart
 from tests.commands import BIN
 from tests.hostile_nodes import measured
 
@@ -28,7 +28,7 @@ LARGE = """
 from gpu_node.diagnose.answer import diagnose
 from gpu_node.diagnose.match import Matcher
 from gpu_node.diagnose.sources import Log
-from gpu_node.inventories import limited
+from gpu_node.diagnose import limited
 limited.MEMORY = 128 << 20
 take = Matcher.take
 def large(self, line):

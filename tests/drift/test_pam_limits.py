@@ -14,7 +14,8 @@ from gpu_node.drift.limits.pam_limits import (
     own_lines,
     with_own,
 )
-from gpu_node.facts.limits.state import CONF, CONF_D, OWN_FILE, LimitsState, Line, User
+from gpu_node.facts.limits.confirmed import CONF_D, OWN_FILE
+from gpu_node.facts.limits.state import CONF, LimitsState, Line, User
 from gpu_node.inventories.schema import LimitsWanted
 from tests.drift import states
 
