@@ -26,6 +26,10 @@ WAIT_FOR_FILE = f"""import os, sys, time
 for _ in range({SECONDS * 50}):
     if os.path.exists(sys.argv[-1]): break
     time.sleep(0.02)"""
+# Among processes of its own a script does not see the machine's, and removes from /var/tmp what
+# belongs to none that it sees: it has a /var/tmp of its own, too.
+APART = ["unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child"]
+OWN_TMP = "mount -t tmpfs -o mode=1777 tmpfs /var/tmp"
 # What a test puts before every other folder of PATH.
 FIRST_IN_PATH = ""
 
@@ -84,6 +88,7 @@ def run_apart(
     """
     script = [
         "set -e",
+        *([] if beside_others else [OWN_TMP]),
         before,
         "set +e",
         f"PATH={shlex.quote(environment(shell)['PATH'])} "
@@ -95,8 +100,8 @@ def run_apart(
         ),
         "exit $code",
     ]
-    alone = [] if beside_others else ["--pid", "--mount-proc", "--fork", "--kill-child"]
-    argv = ["unshare", "--mount", *alone, "bash", "-c", "\n".join(script)]
+    alone = ["unshare", "--mount"] if beside_others else APART
+    argv = [*alone, "bash", "-c", "\n".join(script)]
     done = as_root(argv, stdin=_stdin(command), check=False, timeout=SECONDS)
     return Ended(done.returncode, done.stdout, done.stderr)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from pyinfra.api import StringCommand
 
 from gpu_node.lab.machine import as_root
-from tests.node_scripts import Ended, environment
+from tests.node_scripts import APART, OWN_TMP, Ended, environment
 from tests.shells import SHELLS
 
 SECONDS = 30
@@ -70,9 +70,8 @@ class Node:
         as_user = f"setpriv --reuid={user} --regid={user} --clear-groups " if user else ""
         path = shlex.quote(environment(shell)["PATH"])
         run = f"{as_user}env PATH={path} {shlex.join(SHELLS[shell])} -c {shlex.quote(text)}"
-        script = "\n".join([_NODE, *self.lines, f"code=0; {run} || code=$?", "exit $code"])
-        argv = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "bash", "-c", script]
-        done = as_root(argv, check=False, timeout=SECONDS)
+        script = "\n".join([_NODE, OWN_TMP, *self.lines, f"code=0; {run} || code=$?", "exit $code"])
+        done = as_root([*APART, "bash", "-c", script], check=False, timeout=SECONDS)
         return Ended(done.returncode, done.stdout, done.stderr)
 
 

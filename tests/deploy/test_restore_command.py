@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpu_node.lab.machine import as_root
 from tests.commands import BIN
+from tests.node_scripts import APART
 
 SECONDS = 240
 OPERATIONS = """
@@ -61,9 +62,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("hosts = [('@local', {})]\n")
     (tmp_path / "operations.py").write_text(OPERATIONS)
     lines = [NODE, f"cd {shlex.quote(str(tmp_path))}", f"PATH={BIN}:$PATH", STEPS]
-    alone = ["--mount", "--pid", "--mount-proc", "--fork", "--kill-child"]
-    argv = ["unshare", *alone, "bash", "-euc", "\n".join(lines)]
-    done = as_root(argv, check=False, timeout=SECONDS)
+    done = as_root([*APART, "bash", "-euc", "\n".join(lines)], check=False, timeout=SECONDS)
     assert done.returncode == 0, done.stdout + done.stderr
     shown = (tmp_path / "shown").read_text()
     assert "/etc/gpu-node/env.sh: is removed" in shown and "  -NCCL_DEBUG=INFO" in shown
