@@ -1,7 +1,6 @@
 """Errors have one form, from `gpu-node` and under pyinfra, and cost little: see `form.py`.
 
-The command lines are those of cases/ (test_contract.py holds the form of each), and the cluster
-files are those of tests/inventories/bad.yml.
+The command lines are those of cases/ (test_contract.py holds the form of each).
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from paramiko import ECDSAKey
@@ -19,54 +17,66 @@ from gpu_node.inventories.schema import InventoryError, load
 from tests.case_files import Case
 from tests.cli.conftest import INVENTORY, fill
 from tests.cli.form import PROBLEM, assert_in_form
-from tests.cli.test_contract import CASES, LONGEST, MOST_MEGABYTES, filled, prepare
+from tests.cli.test_contract import CASES, LONGEST, MOST_MEGABYTES, assert_plain, filled, prepare
 from tests.commands import BIN, REPOSITORY, SECONDS, environment, run
-from tests.inventories.test_inventory_errors import CASES as BAD
-from tests.inventories.test_inventory_errors import written
 
 # Of a whole process, from Python's start to its end.
 WHOLE = 2.0
-# What may cost much, and each tenth of the others.
-STARTED = [
-    case
-    for number, case in enumerate(CASES)
-    if number % 10 == 0 or case.name.startswith(("hosts_", "list_", "values_", "comments_"))
+# What may cost much.
+COSTLY = [case for case in CASES if case.name.startswith("hosts_")]
+VALUES = b"""\
+cluster: c
+defaults: {shm: {size: 8Gb}, env: {"A\\eB": "1"}}
+hosts:
+  a: {adress: 10.0.0.4}
+"""
+# One file of each kind: not there, not text, not YAML, values that no key takes. What each value
+# is answered is in tests/inventories/bad_files.txt.
+KINDS = {
+    "missing": None,
+    "bytes": b"hosts: \xff\n",
+    "text": b"cluster: c\nhosts\n",
+    "values": VALUES,
+}
+# pyinfra's own command, with both forms of an inventory, and ours.
+PYINFRA = {
+    "pyinfra": ["pyinfra", "site.py", "deploy/gpu_node.py", "-y"],
+    "pyinfra @gpu-node": ["pyinfra", "@gpu-node/site.yml", "exec", "--", "true"],
+}
+OURS = {
+    name: ["gpu-node", name, "site.yml", *more]
+    for name, more in {
+        **dict.fromkeys(("check", "deploy", "drift", "fit", "hostfile", "verify"), ()),
+        "probe": ("-o", "out"),
+        **dict.fromkeys(("host-key", "restore"), ("a",)),
+    }.items()
+}
+REFUSED = [
+    *((kind, words) for kind in KINDS for words in PYINFRA.values()),
+    *((kind, OURS["drift"]) for kind in KINDS if kind != "missing"),
+    *(("values", words) for name, words in OURS.items() if name != "drift"),
 ]
 
 
-def expected(file: Path) -> list[str]:
-    """Return the problems of a bad cluster file, as a command prints them."""
+@pytest.mark.parametrize(
+    ("kind", "words"), REFUSED, ids=[f"{kind}: {' '.join(words[:2])}" for kind, words in REFUSED]
+)
+def test_a_bad_cluster_file(kind: str, words: list[str], tmp_path: Path) -> None:
+    """All its problems in one run, one line each, and 1; pyinfra also prints what it loads."""
+    file = tmp_path / "site.yml"
+    if (text := KINDS[kind]) is not None:
+        file.write_bytes(text)
+    file.with_suffix(".py").write_text(INVENTORY)
     with pytest.raises(InventoryError) as error:
         load(file)
-    return [f"gpu-node: {visible(line)}" for line in error.value.lines]
-
-
-@pytest.mark.parametrize("case", BAD[::2], ids=lambda case: str(case["name"]))
-def test_a_bad_cluster_file(case: dict[str, Any], tmp_path: Path) -> None:
-    """All its problems in one run, one line each."""
-    file = written(case, tmp_path)
-    done = run("gpu-node", "check", str(file))
+    done = run(*(word.replace("site.", f"{tmp_path}/site.") for word in words))
     assert (done.code, done.out) == (1, "")
-    assert assert_in_form(done.err) == expected(file)
+    assert_plain(done)
+    assert assert_in_form(done.err) == [f"gpu-node: {visible(line)}" for line in error.value.lines]
     assert done.seconds < LONGEST and done.megabytes < MOST_MEGABYTES, done
 
 
-@pytest.mark.parametrize("case", BAD[::16], ids=lambda case: str(case["name"]))
-def test_a_bad_cluster_file_under_pyinfra(case: dict[str, Any], tmp_path: Path) -> None:
-    """pyinfra prints the same lines, behind its own about what it loads; the report prints them."""
-    file = written(case, tmp_path)
-    inventory = file.with_suffix(".py")
-    inventory.write_text(INVENTORY)
-    for words in (
-        ("pyinfra", str(inventory), "deploy/gpu_node.py", "-y"),
-        ("gpu-node", "drift", str(file)),
-    ):
-        done = run(*words)
-        assert (done.code, done.out) == (1, "")
-        assert assert_in_form(done.err) == expected(file)
-
-
-@pytest.mark.parametrize("named", STARTED, ids=str)
+@pytest.mark.parametrize("named", COSTLY, ids=str)
 def test_what_a_command_line_costs(named: Case, tmp_path: Path, key: ECDSAKey) -> None:
     """The real process, from its start: less than 2 s of a processor, and 300 MB."""
     folder = tmp_path / "site"

@@ -1,16 +1,23 @@
-"""A server that the tests of this room log in to by pyinfra, as an inventory has it done."""
+"""Inventories as pyinfra's command loads them, and a server that it logs in to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from paramiko import ECDSAKey
+from pyinfra.api import Config, Inventory, State
+from pyinfra.context import ctx_config, ctx_state
+from pyinfra_cli.inventory import make_inventory
+from pyinfra_cli.main import cli
 
 from gpu_node.facts.ask.gather import ask_each
 from gpu_node.facts.probe.protocol import Readings, Section
+from gpu_node.inventories.pyinfra_groups import InventoryRefused
 from tests.onboarding.serving import Sshd, at_home, serving
 
 MINE = ECDSAKey.generate()
@@ -48,3 +55,23 @@ def ask(sshd: Sshd, known_hosts: bytes | None = None, seconds: int = 10, **more:
     (folder / "nodes.py").write_text(f"hosts = [('n', {data!r})]\n")
     answer = ask_each(str(folder / "nodes.py"), (), [Section("one", "echo here", seconds)])["n"]
     return answer.sections["one"].require() if isinstance(answer, Readings) else answer
+
+
+def loaded(inventory: str, **data: object) -> Inventory:
+    """Load an inventory as pyinfra's command does."""
+    with ctx_state.use(State(check_for_changes=False)), ctx_config.use(Config()):
+        found: Inventory = make_inventory(inventory, override_data=data, cwd=str(Path.cwd()))
+    return found
+
+
+def options_of(inventory: str, *options: str) -> AbstractContextManager[click.Context]:
+    """Return the context of pyinfra's command with these options, as the command parses them."""
+    context: click.Context = cli.make_context("pyinfra", [inventory, *options, "debug-inventory"])
+    return context
+
+
+def refused(inventory: object, *options: str) -> list[str]:
+    """Load an inventory with options of pyinfra's command line; return the problems."""
+    with options_of(str(inventory), *options), pytest.raises(InventoryRefused) as error:
+        loaded(str(inventory))
+    return list(error.value.lines)

@@ -18,8 +18,6 @@ from pyinfra.api import Config, Inventory, State
 from pyinfra.api.exceptions import ConnectError
 from pyinfra.connectors.ssh import SSHConnector
 from pyinfra.connectors.sshuserclient.client import SSHClient
-from pyinfra.context import ctx_config, ctx_state
-from pyinfra_cli.inventory import make_inventory
 from typing_extensions import override
 
 from gpu_node.facts.ask import pyinfra_file
@@ -29,7 +27,7 @@ from gpu_node.inventories.connection.client import Client
 from gpu_node.inventories.connection.connector import Connector, adopt
 from gpu_node.inventories.schema import Cluster, load
 from tests.commands import BIN, Ended, run
-from tests.inventories.conftest import MINE, ask
+from tests.inventories.conftest import MINE, ask, loaded, refused
 from tests.onboarding.serving import Sshd
 
 CLUSTER = """\
@@ -65,13 +63,6 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "known_hosts").touch()
     MINE.write_private_key_file(str(folder / "key"))
     return folder
-
-
-def loaded(inventory: str, **data: object) -> Inventory:
-    """Load an inventory as pyinfra's command does."""
-    with ctx_state.use(State(check_for_changes=False)), ctx_config.use(Config()):
-        found: Inventory = make_inventory(inventory, override_data=data, cwd=str(Path.cwd()))
-    return found
 
 
 def copied(site: Path, edit: str = "") -> Inventory:
@@ -210,8 +201,9 @@ def debug(*words: str) -> Ended:
     return run("pyinfra", *words, "debug-inventory", "--json")
 
 
-@pytest.mark.parametrize("limit", ["a100", "a100-01", "a*"])
-@pytest.mark.parametrize("is_direct", [True, False])
+@pytest.mark.parametrize(
+    ("limit", "is_direct"), [("a100", True), ("a100-01", False), ("a*", True), ("a*", False)]
+)
 def test_limit_chooses_hosts(site: Path, limit: str, is_direct: bool) -> None:
     """By host and group; no sshd listens there: the test looks at which were tried."""
     (site / "site.py").write_text(COPY.format(edit=""))
@@ -219,11 +211,6 @@ def test_limit_chooses_hosts(site: Path, limit: str, is_direct: bool) -> None:
     done = run("pyinfra", "-y", inventory, "--limit", limit, "exec", "--", "true")
     assert done.code == 1
     assert "[a100-01]" in done.err and "[v100-01]" not in done.err and "[spare]" not in done.err
-
-
-def test_data_in_the_direct_form(site: Path) -> None:
-    done = debug(f"@gpu-node/{site}/site.yml", "--data", "shm_size=2G")
-    assert {host["data"]["shm_size"] for host in json.loads(done.out)} == {"2G"}
 
 
 @pytest.mark.parametrize(
@@ -242,12 +229,10 @@ def test_data_in_the_direct_form(site: Path) -> None:
     ],
 )
 def test_refusals_in_the_direct_form(site: Path, file: str, options: list[str], says: str) -> None:
-    """A line for each problem, and 1: pyinfra alone ends with 0, or with a traceback."""
+    """A line for each problem; tests/cli/test_form.py has what the command makes of it."""
     (site / "wrong.yml").write_text(CLUSTER.replace("shm: {size", "shm: {siz"))
-    done = debug(f"@gpu-node/{site}/{file}", *options)
-    (line,) = [each for each in done.err.splitlines() if not each.startswith("--> Loading ")]
-    assert (done.code, done.out) == (1, "")
-    assert line.startswith("gpu-node: ") and says in line
+    (line,) = refused(f"@gpu-node/{site}/{file}", *options)
+    assert says in line
 
 
 def test_several_inventories(site: Path) -> None:

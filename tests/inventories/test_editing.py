@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -22,8 +21,7 @@ from gpu_node.inventories.yaml.edit import (
 )
 from tests import case_files
 from tests.examples import examples
-from tests.inventories.test_inventory_errors import CASES as BAD
-from tests.inventories.test_inventory_errors import written
+from tests.inventories.test_inventory_errors import BAD
 
 HERE = Path(__file__).parent
 LAB = (HERE.parents[1] / "inventories" / "lab.yml").read_text()
@@ -303,14 +301,16 @@ def test_the_last_host_stays() -> None:
         without_host("hosts:\n  a: {group: g}\n", "a")
 
 
-@pytest.mark.parametrize("case", BAD, ids=lambda case: str(case["name"]))
-def test_whatever_a_file_holds(case: dict[str, Any], tmp_path: Path) -> None:
+def test_whatever_a_file_holds() -> None:
     """It is edited and can be edited back, or the error gives the reason."""
-    try:
-        text = written(case, tmp_path).read_bytes().decode()
-        assert without_host(with_host(text, "new", ENTRY), "new") == text
-    except (EditError, UnicodeDecodeError) as error:
-        assert str(error)
+    edited = 0
+    for bad in BAD:
+        try:
+            assert without_host(with_host(bad.text, "new", ENTRY), "new") == bad.text, bad
+            edited += 1
+        except EditError as error:
+            assert str(error), bad
+    assert 0 < edited < len(BAD)
 
 
 @settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.commands import Ended, run
+from tests.commands import run
+from tests.inventories.conftest import loaded, options_of, refused
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,22 +27,10 @@ def lab(tmp_path: Path) -> Path:
     return folder / "lab.py"
 
 
-def debug(inventory: Path, *options: str) -> Ended:
-    return run("pyinfra", str(inventory), *options, "debug-inventory", "--json")
-
-
 def hosts(inventory: Path, *options: str) -> dict[str, Any]:
-    done = debug(inventory, *options)
+    done = run("pyinfra", str(inventory), *options, "debug-inventory", "--json")
     assert done.code == 0, done.err
     return {host["name"]: host for host in json.loads(done.out)}
-
-
-def refusal(inventory: Path, *options: str) -> list[str]:
-    """What a refused run says, its two progress lines left out."""
-    done = debug(inventory, *options)
-    assert done.code == 1
-    assert done.out == ""
-    return [line for line in done.err.splitlines() if not line.startswith("--> Loading ")]
 
 
 def test_the_lab(lab: Path) -> None:
@@ -64,46 +53,10 @@ def test_host_beats_group_beats_defaults_beneath_data(lab: Path) -> None:
     text = text.replace("model: A100, count: 2}", "model: A100, count: 2}\n    shm: {size: 16G}")
     text = text.replace("10.168.144.4, ", "10.168.144.4, gpu: {count: 8}, ")
     lab.with_suffix(".yml").write_text(text)
-    for options, size in [((), "16G"), (("--data", "shm_size=32G"), "32G")]:
-        data = {name: host["data"] for name, host in hosts(lab, *options).items()}
-        assert (data["a100-01"]["shm_size"], data["a100-01"]["gpu_count"]) == (size, 8)
-        assert data["v100-01"]["gpu_count"] == 2
-
-
-def test_group_data_of_the_user_still_works(lab: Path) -> None:
-    (lab.parent / "group_data").mkdir()
-    (lab.parent / "group_data" / "v100.py").write_text('shm_size = "4G"\n')
-    found = hosts(lab)
-    assert found["v100-01"]["data"]["shm_size"] == "4G"
-    assert found["a100-01"]["data"]["shm_size"] == "8G"
-
-
-@pytest.mark.parametrize("limit", ["a100", "a100-01", "a*"])
-def test_limit_chooses_hosts(lab: Path, limit: str) -> None:
-    """No sshd listens at these addresses: the test looks at which were tried."""
-    text = lab.with_suffix(".yml").read_text().replace("10.168.144.", "127.0.0.")
-    text = text.replace("key: ../.lab/id_ed25519, ", "port: 9, ")
-    lab.with_suffix(".yml").write_text(text)
-    done = run("pyinfra", "-y", str(lab), "--limit", limit, "exec", "--", "true")
-    assert done.code == 1
-    assert "a100-01" in done.err
-    assert "v100-01" not in done.err
-
-
-def test_bad_file_is_refused_in_one_line_a_problem(lab: Path) -> None:
-    path = lab.with_suffix(".yml")
-    path.write_text(path.read_text().replace("size: 8G", "size: 8Gb").replace("v100}", "v10}"))
-    size, group = refusal(lab)
-    assert size.startswith(f"gpu-node: {path}:24: defaults.shm.size: found '8Gb'; allowed: ")
-    message = "hosts.v100-01.group: found 'v10' (no such group, did you mean v100?)"
-    assert group == f"gpu-node: {path}:68: {message}; allowed: a100, v100; next: write group: v100"
-
-
-def test_missing_file_and_missing_key_are_refused(lab: Path) -> None:
-    (lab.parents[1] / ".lab" / "id_ed25519").unlink()
-    assert "defaults.ssh.key: found '../.lab/id_ed25519'" in refusal(lab)[0]
-    lab.with_suffix(".yml").unlink()
-    assert len(refusal(lab)) == 1
+    options = ("--data", "shm_size=32G", "--data", "allow_disruption=true", "--data", "shy=1")
+    data = {name: host["data"] for name, host in hosts(lab, *options).items()}
+    assert (data["a100-01"]["shm_size"], data["a100-01"]["gpu_count"]) == ("32G", 8)
+    assert (data["v100-01"]["shy"], data["v100-01"]["gpu_count"]) == (1, 2)
 
 
 @pytest.mark.parametrize("option", ["--limit", "--exclude"])
@@ -111,21 +64,19 @@ def test_a_name_that_matches_nothing_is_refused(lab: Path, option: str) -> None:
     """pyinfra alone says "no host matches", does nothing and exits 0."""
     allowed = "a100, v100, a100-01, v100-01, or a pattern with * or ?"
     why = "matches no host, did you mean v100?"
-    assert refusal(lab, "--limit", "a100", option, "v10") == [
-        f"gpu-node: {option}: found 'v10' ({why}); allowed: {allowed}"
+    assert refused(lab, "--limit", "a100", option, "v10") == [
+        f"{option}: found 'v10' ({why}); allowed: {allowed}"
     ]
 
 
 def test_excluding_every_host_is_refused(lab: Path) -> None:
-    message = (
-        "gpu-node: --exclude: found every host; allowed: fewer, so that at least one host is left"
-    )
-    assert refusal(lab, "--limit", "a100", "--exclude", "a*") == [message]
+    message = "--exclude: found every host; allowed: fewer, so that at least one host is left"
+    assert refused(lab, "--limit", "a100", "--exclude", "a*") == [message]
 
 
 def test_bad_data_is_refused_before_any_node_is_contacted(lab: Path) -> None:
-    (line,) = refusal(lab, "--data", "shm_size=8Gb")
-    assert line.startswith("gpu-node: --data shm_size: found '8Gb'; allowed: ")
+    (line,) = refused(lab, "--data", "shm_size=8Gb")
+    assert line.startswith("--data shm_size: found '8Gb'; allowed: ")
 
 
 @pytest.mark.parametrize(
@@ -139,17 +90,17 @@ def test_bad_data_is_refused_before_any_node_is_contacted(lab: Path) -> None:
     ],
 )
 def test_a_misspelt_key_is_refused(lab: Path, key: str, hint: str) -> None:
-    (line,) = refusal(lab, "--data", f"{key}=8G")
-    assert line.startswith(
-        f"gpu-node: --data: found '{key}' (no such key{hint}); allowed: gpu_model, "
-    )
+    (line,) = refused(lab, "--data", f"{key}=8G")
+    assert line.startswith(f"--data: found '{key}' (no such key{hint}); allowed: gpu_model, ")
 
 
 @pytest.mark.parametrize(
     "key", ["ssh_port", "ssh_timeout", "_sudo", "_shell_executable", "shy", "x"]
 )
 def test_a_key_unlike_ours_is_passed_on(lab: Path, key: str) -> None:
-    assert hosts(lab, "--data", f"{key}=1")["a100-01"]["data"][key] == 1
+    with options_of(str(lab), "--data", f"{key}=1"):
+        data = loaded(str(lab), **{key: 1}).get_host("a100-01").data
+    assert data.get(key) == 1
 
 
 @pytest.mark.parametrize(
@@ -168,10 +119,5 @@ def test_a_key_unlike_ours_is_passed_on(lab: Path, key: str) -> None:
 )
 def test_a_switch_that_would_be_off_unseen(lab: Path, word: str, says: str) -> None:
     """A misspelled reboot is an error, not a run without a reboot."""
-    (line,) = refusal(lab, "--data", word)
+    (line,) = refused(lab, "--data", word)
     assert says in line
-
-
-def test_data_of_others_is_let_through(lab: Path) -> None:
-    found = hosts(lab, "--data", "allow_disruption=true", "--data", "limits_nofile=4096")
-    assert found["a100-01"]["data"]["limits_nofile"] == 4096
