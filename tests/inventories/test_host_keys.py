@@ -280,22 +280,32 @@ def test_a_revoked_authority(sshd: Sshd, authority: Path) -> None:
     assert sshd.attempts == []
 
 
-@pytest.mark.parametrize("kind", ["ed25519", "ecdsa", "rsa"])
-@pytest.mark.parametrize("signer", ["ed25519", "ecdsa", "rsa"])
-def test_kinds_of_certificates(tmp_path: Path, kind: str, signer: str) -> None:
+KINDS = ("ed25519", "ecdsa", "rsa")
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A key of each kind."""
+    folder = tmp_path_factory.mktemp("keys")
+    for kind in KINDS:
+        keygen("-t", kind, "-N", "", "-f", str(folder / kind))
+    return {kind: folder / kind for kind in KINDS}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("signer", KINDS)
+def test_kinds_of_certificates(keys: dict[str, Path], kind: str, signer: str) -> None:
     """Each kind of key, signed by each kind of authority; RSA by SHA-1 is refused."""
-    for name, each in (("ca", signer), ("host", kind)):
-        keygen("-t", each, "-N", "", "-f", str(tmp_path / name))
-    keygen("-s", str(tmp_path / "ca"), "-I", "id", *HOST_OF, str(tmp_path / "host.pub"))
-    key, ca = (public_half(PKey.from_path(tmp_path / name)) for name in ("host", "ca"))
-    key.load_certificate((tmp_path / "host-cert.pub").read_text())
+    file, certificate = (keys[kind].with_name(f"{kind}{end}") for end in (".pub", "-cert.pub"))
+    keygen("-s", str(keys[signer]), "-I", "id", *HOST_OF, str(file))
+    key, ca = (public_half(PKey.from_path(keys[name])) for name in (kind, signer))
+    key.load_certificate(certificate.read_text())
     require_certified(key, [ca], "127.0.0.1")
     with pytest.raises(NotCertified, match="not for other"):
         require_certified(key, [ca], "other")
     if signer == "rsa":
-        sign = ("-t", "ssh-rsa", "-s", str(tmp_path / "ca"), "-I", "id", *HOST_OF)
-        keygen(*sign, str(tmp_path / "host.pub"))
-        key.load_certificate((tmp_path / "host-cert.pub").read_text())
+        keygen("-t", "ssh-rsa", "-s", str(keys[signer]), "-I", "id", *HOST_OF, str(file))
+        key.load_certificate(certificate.read_text())
         with pytest.raises(NotCertified, match="SHA-1"):
             require_certified(key, [ca], "127.0.0.1")
 
