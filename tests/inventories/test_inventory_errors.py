@@ -45,7 +45,9 @@ class Bad(NamedTuple):
 
 
 def _rows(lines: list[str]) -> Iterator[Bad]:
-    level, allowed, messages = "", {}, []
+    level = ""
+    allowed: dict[str, str] = {}
+    messages: list[str] = []
     for line in lines:
         written, is_row, message = line.partition(" => ")
         if is_row:
