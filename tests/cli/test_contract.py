@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +20,7 @@ import jsonschema
 import pytest
 from paramiko import ECDSAKey
 
+from gpu_node.cli.main import main
 from tests import case_files
 from tests.case_files import Case
 from tests.cli.conftest import fill
@@ -26,6 +28,11 @@ from tests.cli.form import assert_in_form
 from tests.commands import REPOSITORY, Ended, run
 
 CASES = case_files.cases(Path(__file__).parent / "cases")
+# The words alone are refused: one of each command is a process, the others are called here.
+_REFUSED = [case for case in CASES if "--help" in "".join(case.data.get("err", ()))]
+_FIRST = {case.subject: str(case) for case in reversed(_REFUSED)}
+CALLED = [case for case in _REFUSED if str(case) not in _FIRST.values()]
+RUN = [case for case in CASES if case not in CALLED]
 # Of a fork, whose imports are made: a start takes less than a second more.
 LONGEST, MOST_MEGABYTES = 3, 300
 SCHEMA = REPOSITORY / "drift" / "report" / "report.schema.json"
@@ -66,14 +73,35 @@ def lines(tmp_path_factory: pytest.TempPathFactory, key: ECDSAKey) -> Iterator[L
         return case, run(*case["run"])
 
     pool = ThreadPoolExecutor(max_workers=4)
-    yield {str(case): pool.submit(one, case, tmp_path_factory.mktemp("case")) for case in CASES}
+    yield {str(case): pool.submit(one, case, tmp_path_factory.mktemp("case")) for case in RUN}
     pool.shutdown(cancel_futures=True)
 
 
-@pytest.mark.parametrize("name", [str(case) for case in CASES])
+@pytest.mark.parametrize("name", [str(case) for case in RUN])
 def test_a_command_line(name: str, lines: Lines) -> None:
     """It ends with the code of the contract and says what it should, where it should."""
     case, done = lines[name].result()
+    assert_ended(case, done)
+    assert done.seconds < LONGEST and done.megabytes < MOST_MEGABYTES, done
+
+
+@pytest.mark.parametrize("named", CALLED, ids=str)
+def test_words_that_are_refused(
+    named: Case, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = filled(named.data, folder)
+    prepare(case, folder)
+    monkeypatch.setattr(sys, "argv", case["run"])
+    monkeypatch.chdir(REPOSITORY)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    output = capsys.readouterr()
+    assert isinstance(ended.value.code, int)
+    assert_ended(case, Ended(ended.value.code, output.out, output.err))
+
+
+def assert_ended(case: dict[str, Any], done: Ended) -> None:
+    """Its code, its streams and its errors are those of the case."""
     assert done.code == case["code"], done
     for stream, text in (("out", done.out), ("err", done.err)):
         assert all(words in text for words in case.get(stream, [])), text
@@ -81,7 +109,6 @@ def test_a_command_line(name: str, lines: Lines) -> None:
     assert_plain(done)
     if case["code"] and case["run"][0] == "gpu-node":
         assert_in_form(done.err)
-    assert done.seconds < LONGEST and done.megabytes < MOST_MEGABYTES, done
 
 
 def assert_plain(done: Ended) -> None:
