@@ -31,7 +31,7 @@ from gpu_node.facts.ask.offline import scripts
 from tests.drift import hostile
 from tests.examples import examples
 from tests.hostile_nodes import LIES, reply
-from tests.onboarding.serving import Sshd, at_home, serving
+from tests.onboarding.serving import at_home, serving
 
 GOOD, EVIL = "a-01", tuple(f"b-0{number}" for number in range(1, 8))
 NAMES = (GOOD, *EVIL)
@@ -73,7 +73,6 @@ class World:
     """An inventory whose nodes answer by whatever is wanted."""
 
     folder: Path
-    sshds: dict[str, Sshd] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from pyinfra.api import StringCommand
 
@@ -73,8 +72,3 @@ class Node:
         script = "\n".join([_NODE, OWN_TMP, *self.lines, f"code=0; {run} || code=$?", "exit $code"])
         done = as_root([*APART, "bash", "-c", script], check=False, timeout=SECONDS)
         return Ended(done.returncode, done.stdout, done.stderr)
-
-
-def bound(folder: Path, place: str) -> str:
-    """Return the line that has a folder of the test at a place of the node."""
-    return f"mkdir -p {place}; mount --bind {shlex.quote(str(folder))} {place}"

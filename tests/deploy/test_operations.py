@@ -40,7 +40,6 @@ from tests.case_files import Case
 
 CASES = case_files.cases(Path(__file__).parent / "operations")
 CACHE = Path("/cache")
-_RUN = {"origin": scripts.origin(), "patience_for_runs": str(scripts.RUN_SECONDS)}
 
 
 def operations() -> Iterator[str]:

@@ -23,7 +23,6 @@ from tests.drift.reports import FRESH, GONE, KINDS, THREE, concise, drawn, repor
 COUNT = re.compile(r" (?:deploy|manual|partly) +(\d+)$", re.MULTILINE)
 HEAD = re.compile(r"(\d+|no) findings?$")
 COUNTS = re.compile(r"^\d+ nodes, .*", re.MULTILINE)
-LOW: dict[str, Any] = {"limits": {"session": {"memlock": {"soft": 65536, "hard": 65536}}}}
 
 
 def _findings(*rules: str, root: Root | None = None, **fields: Any) -> list[Finding]:

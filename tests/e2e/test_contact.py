@@ -30,7 +30,6 @@ pytestmark = pytest.mark.lab
 NODE = "v100-02"
 ADDRESS = roster.NODES[NODE].address
 CONFIG = "/etc/ssh/sshd_config"
-OWN = "/etc/ssh/sshd_config.d/00-gpu-node.conf"
 # All of a first contact as the command does it, with everything logged that can be.
 CONTACT = """
 from gevent import monkey

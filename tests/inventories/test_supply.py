@@ -11,7 +11,6 @@ from gpu_node.inventories.errors import InventoryError
 from gpu_node.inventories.schema import load
 from gpu_node.inventories.wanted import NodeWanted
 
-REPOSITORY = {"url": "http://repo.example/rpm", "key": "unsigned"}
 PLAIN = {"nccl_repository_url": "http://repo.example/rpm", "nccl_repository_key": "unsigned"}
 
 
