@@ -6,7 +6,7 @@ import pytest
 
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.facts.areas import AREAS
-from gpu_node.lab import faults, roster
+from gpu_node.lab import faults
 from gpu_node.lab.errors import LabError
 
 GOOD = """\
@@ -21,46 +21,16 @@ changes: [/usr/bin/true]
 """
 
 
-def write(directory: Path, text: str) -> Path:
-    path = directory / "planted.yml"
-    path.write_text(text)
-    return path
-
-
-def test_the_catalogue_loads_and_has_every_area_that_is_repaired() -> None:
+def test_the_catalogue_has_every_area_that_is_repaired() -> None:
+    """Its rules exist, and one fault is none."""
     known = faults.catalogue()
-    areas = {expected.rule.split(".")[0] for fault in known.values() for expected in fault.expect}
+    assert known["nothing-wrong"].expect == []
+    expected = {each.rule for fault in known.values() for each in fault.expect}
+    assert expected <= {*RULES, *(f"{area}.unreadable" for area in AREAS)}
     # The lab's inventory has no workspace: tests/e2e/test_workspace.py has its own.
     repaired = {step for rule in RULES.values() for step in rule.steps}
-    without = sorted(repaired - areas - {"workspace"})
+    without = sorted(repaired - {rule.split(".")[0] for rule in expected} - {"workspace"})
     assert not without, f"lab/faults: no fault for area {', '.join(without)}"
-
-
-def test_the_catalogue_has_a_fault_that_is_none() -> None:
-    assert faults.catalogue()["nothing-wrong"].expect == []
-
-
-def test_expected_rules_exist() -> None:
-    """A misspelt id would never be found."""
-    known = {*RULES, *(f"{area}.unreadable" for area in AREAS)}
-    expected = {each.rule for fault in faults.catalogue().values() for each in fault.expect}
-    assert expected <= known
-
-
-def test_repaired_faults_are_fixable() -> None:
-    """A deploy succeeds with a remaining warning, but not with an error."""
-    for fault in faults.catalogue().values():
-        listed = [each for each in fault.expect if not each.remains]
-        stays = [each.rule for each in listed if not each.fixable]
-        warnings = [each for each in stays if each in RULES and RULES[each].severity == "warning"]
-        assert not fault.repaired or stays == warnings, fault.name
-        assert not fault.repaired or not fault.expect or len(stays) < len(fault.expect), fault.name
-
-
-def test_a_good_file(tmp_path: Path) -> None:
-    fault = faults.load(write(tmp_path, GOOD))
-    assert (fault.name, fault.changes) == ("planted", ["/usr/bin/true"])
-    assert "Expect toolchain.cmake-old on a100-01." in fault.forecast()
 
 
 @pytest.mark.parametrize(
@@ -76,20 +46,13 @@ def test_a_good_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_bad_file_is_refused_with_the_reason(tmp_path: Path, change: str, message: str) -> None:
+    """Unchanged, it loads."""
+    file = tmp_path / "planted.yml"
+    file.write_text(GOOD)
+    assert "Expect toolchain.cmake-old on a100-01." in faults.load(file).forecast()
+    file.write_text(GOOD + change)
     with pytest.raises(LabError) as caught:
-        faults.load(write(tmp_path, GOOD + change))
+        faults.load(file)
     assert str(caught.value).startswith("planted.yml: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_an_unknown_fault_lists_the_known_ones() -> None:
-    with pytest.raises(
-        LabError, match=r"found 'nope' \(no such fault\).*; next: gpu-node lab break lists them"
-    ):
-        faults.find("nope")
-
-
-def test_an_unknown_node_lists_the_known_ones() -> None:
-    with pytest.raises(LabError, match="allowed: a100-01, v100-01, v100-02"):
-        roster.node("nope")
