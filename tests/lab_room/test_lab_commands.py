@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from gpu_node.cli.lab import lab
 from gpu_node.deploy.files import downloads as controller
-from gpu_node.lab import answering, disks, lock, machine, nodes, podman, prerequisites, roster
+from gpu_node.lab import disks, lock, machine, nodes, podman, prerequisites, roster
 
 HERE = {podman.REPOSITORY_LABEL: str(roster.REPOSITORY)}
 # What podman 3 and 4 list of each machine, and the state that is shown; None: no podman.
@@ -43,34 +43,26 @@ STATES = {
 def test_status(listed: str | None, states: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The nodes that run are asked, at once: each without SSH takes seconds."""
     together = Barrier(2)
+    greetings = {"10.168.144.4": b"SSH-2.0-x\r\n", "10.168.144.5": b""}
+    servers = []
 
-    def greets(address: str) -> bool:
+    def connect(place: tuple[str, int], timeout: float) -> socket.socket:
         together.wait(timeout=30)
-        return address != roster.NODES["v100-01"].address
+        here, there = socket.socketpair()
+        here.settimeout(0.1)
+        there.sendall(greetings[place[0]])
+        servers.append(there)
+        return here
 
     monkeypatch.setattr(prerequisites, "which", lambda _: None if listed is None else "podman")
     monkeypatch.setattr(podman, "podman", lambda *_: CompletedProcess([], 0, listed, ""))
-    monkeypatch.setattr(answering, "greets", greets)
-    rows = [
-        line.split(maxsplit=2) for line in CliRunner().invoke(lab, ["status"]).stdout.split("\n")
-    ]
+    monkeypatch.setattr(socket, "create_connection", connect)
+    output = CliRunner().invoke(lab, ["status"]).stdout
     wanted = [[*each, state] for each, state in zip(nodes.machines(), states, strict=True)]
-    assert rows == [["node", "address", "state"], *wanted, []]
-
-
-@pytest.mark.parametrize(
-    ("greeting", "greets"), [(b"SSH-2.0-x\r\n", True), (b"HTTP/1.1 400\r\n", False), (b"", False)]
-)
-def test_a_greeting_is_that_of_ssh(
-    greeting: bytes, greets: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server that accepts and is silent does not greet."""
-    here, there = socket.socketpair()
-    here.settimeout(0.1)
-    monkeypatch.setattr(socket, "create_connection", lambda _, timeout: here)
-    with there:
-        there.sendall(greeting)
-        assert answering.greets("10.168.144.4") == greets
+    rows = [line.split(maxsplit=2) for line in output.splitlines()]
+    assert rows == [["node", "address", "state"], *wanted]
+    for server in servers:
+        server.close()
 
 
 FAULT = "cmake-links-gone"

@@ -92,13 +92,3 @@ def test_set_up(machine: Path, case: dict[str, Any]) -> None:
     if calls and code == 0:
         assert run() == (0, "", [])
         assert file.read_text().splitlines() == calls
-
-
-def test_the_names_of_all_packages() -> None:
-    """`make -s packages` prints every package of the table, installed or not, and nothing else."""
-    done = subprocess.run(["sh", SCRIPT, "packages"], capture_output=True, text=True, check=True)
-    lines = SCRIPT.with_name("needs.tsv").read_text().splitlines()
-    rows = [line.split("\t") for line in lines if line[0] != "#"]
-    assert done.stdout.split() == sorted({row[2].removesuffix("?") for row in rows})
-    groups = {"setup", "lab", "kernel", "tests", "bench", "slurm", "browser"}
-    assert {row[0] for row in rows} == groups
