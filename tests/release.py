@@ -60,10 +60,10 @@ def main() -> int:
     return 0
 
 
-def missing(files: Sequence[str], wheel: Path) -> list[str]:
+def missing(wheel: Path) -> list[str]:
     """Return those of the repository's files that a wheel should have and has not."""
     names = set(zipfile.ZipFile(wheel).namelist())
-    rooms = [name for name in files if name.split("/")[0] in ROOMS]
+    rooms = [name for name in tracked() if name.split("/")[0] in ROOMS]
     return [name for name in rooms if f"gpu_node/{name}" not in names]
 
 
@@ -110,7 +110,7 @@ def _build(folder: Path) -> tuple[Path, Path]:
     _output([*python, "build", "--no-isolation", "--outdir", str(DIST), checkout], cwd=folder)
     (sdist,), (wheel,) = DIST.glob("*.tar.gz"), DIST.glob("*.whl")
     _output([*python, "twine", "check", "--strict", str(sdist), str(wheel)], cwd=folder)
-    if lacking := missing(_output(["git", "ls-files"]).splitlines(), wheel):
+    if lacking := missing(wheel):
         raise Failed(f"{wheel.name} lacks {len(lacking)} files, as {lacking[0]}")
     return sdist, wheel
 
@@ -140,15 +140,19 @@ def installed(environment: Path, wheel: Path, python: str = sys.executable) -> P
     return programs
 
 
-def built(folder: Path) -> Path:
-    """Build a wheel of the files as they are now, committed or not, and return it."""
+def tracked() -> list[str]:
+    """Return the paths of the repository's files as they are now, committed or not."""
     listed = _output(["git", "ls-files", "-z", "-co", "--exclude-standard"]).split("\0")
-    for name in filter(None, listed):
-        source, target = REPOSITORY / name, folder / "source" / name
-        if source.is_symlink() or source.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target, follow_symlinks=False)
-    build = [sys.executable, "-m", "build", "--no-isolation", "--wheel"]
+    return [name for name in listed if name and os.path.lexists(REPOSITORY / name)]
+
+
+def built(folder: Path, by_sdist: bool = False) -> Path:
+    """Build a wheel of the tracked files in a folder, if need be of their sdist, and return it."""
+    for name in tracked():
+        target = folder / "source" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(REPOSITORY / name, target, follow_symlinks=False)
+    build = [sys.executable, "-m", "build", "--no-isolation", *([] if by_sdist else ["--wheel"])]
     _output([*build, "--outdir", str(folder), str(folder / "source")], cwd=folder)
     (wheel,) = folder.glob("*.whl")
     return wheel

@@ -6,7 +6,6 @@ import ast
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
@@ -18,7 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.release import ROOMS, missing, top_of
+from tests.release import CLUSTER, ROOMS, built, missing, top_of, tracked
 from tests.strings import constants
 
 pytestmark = pytest.mark.slow
@@ -30,14 +29,6 @@ IMPORT = "from gpu_node.inventories.groups import groups_of"
 INVENTORY = """{IMPORT}
 
 globals().update(groups_of(__file__))
-"""
-# At port 1 of this machine no server listens.
-CLUSTER = """cluster: site
-defaults:
-  ssh: {user: unused, key: key, known_hosts: known_hosts, port: 1}
-  shm: {size: 8G}
-groups: {a100: {}}
-hosts: {a100-01: {address: 127.0.0.1, group: a100}}
 """
 # Another pyinfra project, with names of its own that are also folders of this repository.
 OTHER_PROJECT = {
@@ -84,50 +75,15 @@ Path("found.json").write_text(json.dumps(found))
 }
 
 
-def tracked() -> list[str]:
-    """Return the paths of the repository's files, relative to it."""
-    words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    found = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    return [
-        each for each in found.stdout.split("\0") if each and os.path.lexists(REPOSITORY / each)
-    ]
-
-
-def copied(folder: Path) -> Path:
-    """Copy the tracked files into a folder."""
-    for name in tracked():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(REPOSITORY / name, folder / name, follow_symlinks=False)
-    return folder
-
-
-def wheel_of(source: Path, folder: Path) -> Path:
-    """Return the wheel of a source tree or an sdist, built without a network."""
-    offline = ["--no-deps", "--no-build-isolation", "--no-index", "--no-cache-dir"]
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", *offline, "-w", folder, source],
-        env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
-        check=True,
-    )
-    (wheel,) = folder.iterdir()
-    return wheel
+def modules() -> list[str]:
+    """Return the modules of the rooms."""
+    return [each for each in tracked() if each.split("/")[0] in ROOMS and each.endswith(".py")]
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of the tracked files."""
-    return wheel_of(copied(tmp_path_factory.mktemp("copy")), tmp_path_factory.mktemp("wheels"))
-
-
-@pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sdist of the tracked files."""
-    folder = tmp_path_factory.mktemp("sdist")
-    build = f"from setuptools import build_meta; build_meta.build_sdist({str(folder)!r})"
-    copy = copied(tmp_path_factory.mktemp("copy"))
-    subprocess.run([sys.executable, "-c", build], cwd=copy, capture_output=True, check=True)
-    (sdist,) = folder.iterdir()
-    return sdist
+    return built(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -181,17 +137,18 @@ def test_the_wheel_has_every_file_of_the_rooms(wheel: Path) -> None:
     """Shell, tables, templates and schemas are installed beside the modules."""
     suffixes = {Path(name).suffix for name in tracked() if name.split("/")[0] in ROOMS}
     assert suffixes >= {".sh", ".awk", ".tsv", ".j2", ".json", ".yml", ".py"}
-    assert missing(tracked(), wheel) == []
+    assert missing(wheel) == []
 
 
-def test_the_sdist_makes_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path) -> None:
+def test_the_sdist_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     """File by file; beside them it has what describes the project, and no tests."""
-    made = wheel_of(sdist, tmp_path)
+    made = built(tmp_path, by_sdist=True)
     assert made.name == wheel.name
     sums = [
         {each.filename: each.CRC for each in zipfile.ZipFile(w).filelist} for w in (made, wheel)
     ]
     assert sums[0] == sums[1]
+    (sdist,) = tmp_path.glob("*.tar.gz")
     described = {"CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml", "requirements.lock"}
     assert top_of(sdist) == {*described, "MANIFEST.in", "PKG-INFO", "setup.cfg", "src"}
 
@@ -203,8 +160,7 @@ TYPED = re.compile(r"\bpyinfra (?:-|[A-Z]{2}|\S+\.(?:py|yml)\b)|\bdeploy/\w+\.py
 def test_only_commands_of_the_wheel_are_printed() -> None:
     """pipx offers `gpu-node` alone: not pyinfra's commands, nor files of the repository."""
     assert TYPED.search("run pyinfra INVENTORY --dry") and TYPED.search("deploy/gpu_node.py")
-    modules = [name for name in tracked() if name.split("/")[0] in ROOMS and name.endswith(".py")]
-    printed = [(name, text) for name in modules for text in constants(REPOSITORY / name)]
+    printed = [(name, text) for name in modules() for text in constants(REPOSITORY / name)]
     assert len(printed) > 1000
     assert [(name, text) for name, text in printed if TYPED.search(text)] == []
 
@@ -266,15 +222,10 @@ def test_every_import_of_another_package_is_declared(installed: Path) -> None:
     declared |= {
         canonicalize_name(each.name) for each in requirements if "clustershell" in str(each.marker)
     }
-    modules = [
-        REPOSITORY / name
-        for name in tracked()
-        if name.split("/")[0] in ROOMS and name.endswith(".py")
-    ]
     undeclared = {
-        f"{path.relative_to(REPOSITORY)}: {name}"
-        for path in modules
-        for name in third_party(path)
+        f"{path}: {name}"
+        for path in modules()
+        for name in third_party(REPOSITORY / path)
         if name != "torch"
         and not declared & {canonicalize_name(owner) for owner in owners.get(name, [])}
     }
