@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,21 @@ def test_a_turn_of_the_hub(tmp_path):
 """
 
 
+def session(
+    folder: Path, tests: str, *options: str, before: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run a session of the tests of one file, whose sessions have their folders beside it."""
+    (folder / "test_it.py").write_text(tests)
+    words = ["-m", "pytest", "-p", "tests.conftest", "-c", "pyproject.toml"]
+    return subprocess.run(
+        [*before, sys.executable, *words, str(folder / "test_it.py"), *options],
+        cwd=HERE.parent,
+        env={**os.environ, "PYTEST_DEBUG_TEMPROOT": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+
+
 def test_a_session_with_gevent_removes_a_large_one(tmp_path: Path) -> None:
     """More folders than the process may have open."""
     sessions = tmp_path / f"pytest-of-{getpass.getuser()}"
@@ -34,16 +50,8 @@ def test_a_session_with_gevent_removes_a_large_one(tmp_path: Path) -> None:
     for number in range(1, 4):
         (sessions / f"pytest-{number}").mkdir()
     sessions.chmod(0o700)
-    test = tmp_path / "test_gevent.py"
-    test.write_text(USES_GEVENT)
-    words = ["-m", "pytest", "-p", "tests.conftest", "-c", "pyproject.toml", str(test)]
-    done = subprocess.run(
-        ["sh", "-c", f'ulimit -Sn {DESCRIPTORS} && exec "$@"', "sh", sys.executable, *words],
-        cwd=HERE.parent,
-        env={**os.environ, "PYTEST_DEBUG_TEMPROOT": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
+    limit = ["sh", "-c", f'ulimit -Sn {DESCRIPTORS} && exec "$@"', "sh"]
+    done = session(tmp_path, USES_GEVENT, before=limit)
     assert done.returncode == 0, done.stdout + done.stderr
     assert not old.exists()
     assert not list(sessions.glob("garbage-*"))
@@ -64,12 +72,7 @@ def test_none(): ...
 @pytest.mark.parametrize(("lane", "count"), [(QUICK, 4), (SHELLS, 9)])
 def test_one_shell_a_test_is_quick(tmp_path: Path, lane: str, count: int) -> None:
     """The lane `shells` has the others."""
-    test = tmp_path / "test_shells.py"
-    test.write_text(IN_SHELLS)
-    words = ["-m", "pytest", "-p", "tests.conftest", "-c", "pyproject.toml", str(test)]
-    done = subprocess.run(
-        [sys.executable, *words, "-m", lane, "-rp"], cwd=HERE.parent, capture_output=True, text=True
-    )
+    done = session(tmp_path, IN_SHELLS, "-m", lane, "-rp")
     ran = re.findall(r"PASSED \S+test_each\[\S+-([abc])\]", done.stdout)
     assert f"{count} passed" in done.stdout
     assert sorted(ran) == sorted("abc" * (count // 3))
@@ -91,12 +94,7 @@ def test_hangs():
 @pytest.mark.parametrize("wait", ["Event().wait(60)", "while True: pass"])
 def test_a_test_that_hangs_is_named(tmp_path: Path, wait: str) -> None:
     """With what its threads and greenlets do, whether it waits or works."""
-    test = tmp_path / "test_hangs.py"
-    test.write_text(HANGS.format(wait=wait))
-    words = ["-m", "pytest", "-p", "tests.conftest", "-c", "pyproject.toml", "--timeout=1"]
-    done = subprocess.run(
-        [sys.executable, *words, str(test)], cwd=HERE.parent, capture_output=True, text=True
-    )
+    done = session(tmp_path, HANGS.format(wait=wait), "--timeout=1")
     assert done.returncode == 1
     assert "::test_hangs does not end" in done.stdout
     assert "in waits_for_nothing" in done.stdout
