@@ -74,31 +74,26 @@ BOTH = NODES.block("key a gpu-node:a\nkey b gpu-node:b\n")
 
 
 @pytest.mark.parametrize(
-    ("content", "expected"),
+    ("content", "before", "expected"),
     [
-        (ONE + "# user\n", True),
-        (ONE + "# us", False),
-        (ONE.replace("key a", "key") + "# user\n", False),
-        (BOTH, False),
-        (BOTH[:-5], False),
-        ("# user\n", True),
-        ("", False),
-        (None, False),
+        (ONE + "# user\n", "# user\n", True),
+        (ONE + "# us", "# user\n", False),
+        (ONE.replace("key a", "key") + "# user\n", "# user\n", False),
+        (BOTH, "# user\n", False),
+        (BOTH[:-5], "# user\n", False),
+        ("# user\n", "# user\n", True),
+        ("", "# user\n", False),
+        (None, "# user\n", False),
+        # The file did not exist; an empty one is what a failure of the power may leave.
+        (None, None, True),
+        (ONE, None, True),
+        ("", None, False),
     ],
 )
-def test_lines_of_some_nodes(content: str | None, expected: bool) -> None:
+def test_lines_of_some_nodes(content: str | None, before: str | None, expected: bool) -> None:
     """A run that one of two nodes has survived writes the line of that one."""
-    after = f"{BOTH}# user\n".encode()
-    found = None if content is None else content.encode()
-    assert is_whole(found, b"# user\n", after) == expected
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"), [(None, True), (ONE.encode(), True), (b"", False)]
-)
-def test_a_file_that_did_not_exist(content: bytes | None, expected: bool) -> None:
-    """It appears with its lines; an empty one is what a failure of the power may leave."""
-    assert is_whole(content, None, BOTH.encode()) == expected
+    found, was = (None if each is None else each.encode() for each in (content, before))
+    assert is_whole(found, was, f"{BOTH}{before or ''}".encode()) == expected
 
 
 @pytest.mark.parametrize(
