@@ -102,20 +102,15 @@ def environment(checkout: Path, mark: str, *files: str) -> tuple[int, str, list[
     return done.returncode, done.stderr, calls.read_text().splitlines() if calls.exists() else []
 
 
-def setup(checkout: Path) -> tuple[int, str, list[str]]:
-    """Run it for the commands."""
-    return environment(checkout, READY, LOCK, "pyproject.toml")
-
-
-def setup_dev(checkout: Path) -> tuple[int, str, list[str]]:
-    """Run it for the tools of the tests."""
-    return environment(checkout, READY_DEV, DEV_LOCK, READY)
+# For the commands, and for the tools of the tests.
+SETUP = (READY, LOCK, "pyproject.toml")
+SETUP_DEV = (READY_DEV, DEV_LOCK, READY)
 
 
 def test_the_environment_is_made_once(checkout: Path) -> None:
     """The tools of the tests are added to it; the second run of each does nothing."""
     options = "-qq --disable-pip-version-check"
-    assert setup(checkout) == (
+    assert environment(checkout, *SETUP) == (
         0,
         "set-up: making .venv\n",
         [
@@ -124,9 +119,9 @@ def test_the_environment_is_made_once(checkout: Path) -> None:
             f"-m pip install --no-deps --no-build-isolation -e . {options}",
         ],
     )
-    assert setup(checkout) == (0, "", [])
+    assert environment(checkout, *SETUP) == (0, "", [])
     (checkout / ".venv" / "kept").touch()
-    assert setup_dev(checkout) == (
+    assert environment(checkout, *SETUP_DEV) == (
         0,
         "set-up: adding the tools of the tests to .venv\n",
         [
@@ -134,8 +129,8 @@ def test_the_environment_is_made_once(checkout: Path) -> None:
             f"-m pip install --require-hashes -r {DEV_LOCK} {options}",
         ],
     )
-    assert setup_dev(checkout) == (0, "", [])
-    assert setup(checkout) == (0, "", [])
+    assert environment(checkout, *SETUP_DEV) == (0, "", [])
+    assert environment(checkout, *SETUP) == (0, "", [])
     assert (checkout / ".venv" / "kept").exists()
 
 
@@ -143,7 +138,7 @@ def test_the_environment_is_made_once(checkout: Path) -> None:
 def test_uv_installs_what_it_can(checkout: Path, code: int) -> None:
     """pip installs the lock where uv fails, and then alone reports why."""
     (checkout / "uv").write_text(f'#!/bin/sh\necho "uv $*" >>calls\necho no >&2\nexit {code}\n')
-    ended, messages, calls = setup(checkout)
+    ended, messages, calls = environment(checkout, *SETUP)
     assert (ended, messages) == (0, "set-up: making .venv\n")
     assert f"uv pip install --quiet --python .venv/bin/python --require-hashes -r {LOCK}" in calls
     assert any(f"-m pip install --require-hashes -r {LOCK}" in each for each in calls) == code
@@ -151,11 +146,11 @@ def test_uv_installs_what_it_can(checkout: Path, code: int) -> None:
 
 def test_a_new_lock_makes_it_anew(checkout: Path) -> None:
     """Without the tools of the tests, which the next test run adds."""
-    setup(checkout)
-    setup_dev(checkout)
+    environment(checkout, *SETUP)
+    environment(checkout, *SETUP_DEV)
     later = (checkout / READY_DEV).stat().st_mtime + 1
     os.utime(checkout / LOCK, (later, later))
-    assert setup(checkout)[1] == "set-up: making .venv\n"
+    assert environment(checkout, *SETUP)[1] == "set-up: making .venv\n"
     assert not (checkout / READY_DEV).exists()
 
 
@@ -163,21 +158,25 @@ def test_a_new_lock_makes_it_anew(checkout: Path) -> None:
 def test_a_lock_that_cannot_be_installed(checkout: Path, lock: str) -> None:
     """The last line names it; the next run tries again."""
     if lock == DEV_LOCK:
-        setup(checkout)
+        environment(checkout, *SETUP)
     (checkout / "fails").write_text(lock)
-    run = setup if lock == LOCK else setup_dev
+    files = SETUP if lock == LOCK else SETUP_DEV
     for _ in range(2):
-        code, messages, _calls = run(checkout)
+        code, messages, _calls = environment(checkout, *files)
         assert code == 1 and messages.splitlines()[-1] == (
             f"set-up: pip cannot install {lock}; is the package index reachable?"
         )
     (checkout / "fails").unlink()
-    assert run(checkout)[0] == 0
+    assert environment(checkout, *files)[0] == 0
 
 
 def locked(name: str) -> dict[str, str]:
-    """Return the packages of a lock: each line with its release, and its hashes."""
+    """Return the packages of a lock: each line with its release, and its hashes.
+
+    A lock names no index: pip asks the one that this machine is configured for.
+    """
     text = (REPOSITORY / name).read_text()
+    assert not re.search(r"https?:|--(?:extra-)?index|--find-links", text)
     found = re.findall(r"^(\S+==[^\\\n]+?) \\\n((?:    --hash=\S+(?: \\)?\n)+)", text, re.MULTILINE)
     assert len(found) == len(re.findall(r"^[^ #\n]", text, re.MULTILINE))
     return {pin: hashes for pin, hashes in found}
@@ -192,11 +191,3 @@ def test_the_commands_are_locked_without_the_tools_of_the_tests() -> None:
     releases = {pin.partition(" ;")[0]: hashes for pin, hashes in dev.items()}
     for pin, hashes in runtime.items():
         assert releases.get(pin.partition(" ;")[0]) == hashes, pin
-
-
-def test_the_locks_name_no_index() -> None:
-    """pip asks the index that this machine is configured for."""
-    for name in (LOCK, DEV_LOCK):
-        assert not re.search(
-            r"https?:|--(?:extra-)?index|--find-links", (REPOSITORY / name).read_text()
-        )

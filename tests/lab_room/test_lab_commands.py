@@ -54,8 +54,12 @@ def test_status(listed: str | None, states: list[str], monkeypatch: pytest.Monke
         servers.append(there)
         return here
 
+    def ps(*words: str) -> CompletedProcess[str]:
+        assert listed is not None, words
+        return CompletedProcess(words, 0, listed, "")
+
     monkeypatch.setattr(prerequisites, "which", lambda _: None if listed is None else "podman")
-    monkeypatch.setattr(podman, "podman", lambda *_: CompletedProcess([], 0, listed, ""))
+    monkeypatch.setattr(podman, "podman", ps)
     monkeypatch.setattr(socket, "create_connection", connect)
     output = CliRunner().invoke(lab, ["status"]).stdout
     wanted = [[*each, state] for each, state in zip(nodes.machines(), states, strict=True)]

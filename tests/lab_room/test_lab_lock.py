@@ -17,7 +17,7 @@ from gpu_node.lab import life, lock, nodes, prerequisites, roster
 from gpu_node.lab.errors import LabError
 
 HOLD = """
-import os, sys
+import os, sys, time
 from pathlib import Path
 from gpu_node.lab import lock
 os.umask(0o077)
@@ -25,6 +25,8 @@ lock.file = lambda: Path(sys.argv[1])
 with lock.held():
     print("held", flush=True)
     sys.stdin.read()
+    time.sleep(0.2)
+    Path(sys.argv[1] + ".ended").touch()
 """
 
 
@@ -48,13 +50,16 @@ def holder(place: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_the_second_waits_and_says_so(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with holder(place) as first:
-        assert first.stdin is not None
-        # What is printed before it waits ends the first.
         said: list[str] = []
-        end = first.stdin.close
-        monkeypatch.setattr("builtins.print", lambda *words, **_: [said.extend(words), end()])
+
+        def ends_the_first(line: str, **_: object) -> None:
+            said.append(line)
+            assert first.stdin is not None
+            first.stdin.close()
+
+        monkeypatch.setattr("builtins.print", ends_the_first)
         with lock.held():
-            assert first.wait(timeout=30) == 0
+            assert place.with_name(f"{place.name}.ended").exists()
     # Every user may wait.
     assert place.stat().st_mode & 0o777 == 0o644
     assert said == [f"lab: another lab command is running (pid {first.pid}); waiting"]
