@@ -48,12 +48,12 @@ def holder(place: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-def test_the_second_waits_and_says_so(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_waits_and_prints_that(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with holder(place) as first:
-        said: list[str] = []
+        printed: list[str] = []
 
         def ends_the_first(line: str, **_: object) -> None:
-            said.append(line)
+            printed.append(line)
             assert first.stdin is not None
             first.stdin.close()
 
@@ -62,7 +62,7 @@ def test_the_second_waits_and_says_so(place: Path, monkeypatch: pytest.MonkeyPat
             assert place.with_name(f"{place.name}.ended").exists()
     # Every user may wait.
     assert place.stat().st_mode & 0o777 == 0o644
-    assert said == [f"lab: another lab command is running (pid {first.pid}); waiting"]
+    assert printed == [f"lab: another lab command is running (pid {first.pid}); waiting"]
 
 
 def test_a_dead_holder_is_not_waited_for(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
