@@ -143,12 +143,11 @@ def others_off(cluster: dict[str, Any], *rules: str) -> dict[str, bool]:
 
 
 def nccl_alone(written: str, node: str, **settings: object) -> str:
-    """Change an inventory to one node, of which its NCCL is managed and nothing else."""
+    """Change an inventory to one node, of which its libnccl is managed and nothing else."""
     file = Path(written).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
     cluster["defaults"] = {name: cluster["defaults"][name] for name in ("ssh", "supply")}
-    named = "environments" in settings
-    checks = others_off(cluster, *(() if named else OF_ENVIRONMENTS))
+    checks = others_off(cluster, *OF_ENVIRONMENTS)
     del checks["nccl"]
     cluster["hosts"] = {
         node: {
