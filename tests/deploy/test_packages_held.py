@@ -215,3 +215,14 @@ def test_a_hold_that_came_meanwhile(node: Machine, shell: str, note: Path) -> No
     assert done.code == 1 and "libnccl2 is on hold since the plan was made" in done.err
     assert not note.exists() and not [line for line in node.read("called") if "install" in line]
     assert debs(node, shell, held="", override="yes").code == 0
+
+
+def test_debs_that_no_repository_has(node: Machine, shell: str) -> None:
+    """The versions that are there are named, and no package is touched."""
+    done = debs(node, shell, version="2.20.5-1+cuda12.4")
+    assert done.code == 1
+    assert (
+        f"no libnccl2 2.20.5-1+cuda12.4 in the repositories of this node: there is: {VERSION}"
+        in (done.err)
+    )
+    assert not [line for line in node.read("called") if " install " in line]
