@@ -1,4 +1,4 @@
-"""The driver on nodes: before a boot, builds that fail, jobs that use the module."""
+"""The driver on nodes: names of its sources, a boot without it, builds that were cut off."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from tests.e2e.conftest import CONVERGED, WriteInventory, others_off
 from tests.e2e.on_lab import (
     MANAGED,
     assert_at_rest,
-    changed,
     converge,
     drift,
-    manifest,
     on,
 )
 
@@ -52,63 +50,6 @@ def healthy(converged_once: None) -> None:
 def version_of(node: str, kernel: str) -> str:
     """Return modinfo's output for a kernel's module; empty if it has none."""
     return on(node, f"modinfo -k {kernel} -F version nvidia 2>/dev/null || :").strip()
-
-
-def test_a_reload_is_enough(healthy: None, site: str) -> None:
-    """The module of an older driver is loaded: unloaded, loaded anew, no reboot."""
-    on("v100-01", "echo 535.129.03 >/sys/module/nvidia/version")
-    (found,) = [
-        each
-        for each in drift(site).json["hosts"]["v100-01"]["findings"]
-        if each["rule"] == "driver.library-mismatch"
-    ]
-    assert "no reboot is needed" in found["fix"]
-    done = converge(site)
-    assert done.code == 0, done.err
-    assert on("v100-01", "cat /sys/module/nvidia/version").strip() == VERSION
-
-
-def test_a_job_keeps_its_driver(healthy: None, site: str) -> None:
-    """A process has a GPU open: named with pid and user, and the module stays loaded."""
-    on("v100-01", "echo 535.129.03 >/sys/module/nvidia/version")
-    on("v100-01", "setsid sh -c 'exec 5</dev/nvidia0; exec sleep 300' >/dev/null 2>&1 & sleep 1")
-    done = converge(site)
-    assert (done.code, done.failed) == (1, ["v100-01"])
-    assert "in use by pid" in done.err and "sleep 300" in done.err
-    assert on("v100-01", "cat /sys/module/nvidia/version").strip() == "535.129.03"
-
-
-def test_a_source_that_does_not_compile(healthy: None, site: str) -> None:
-    """The compiler's line is shown, the other kernel's build stays, the other node converges."""
-    on("a100-01", f"dkms uninstall -m nvidia -v {VERSION} -k {NEW} >/dev/null")
-    on("a100-01", f"rm -rf /var/lib/dkms/nvidia/{VERSION}/{NEW}")
-    on("a100-01", f"echo '#error this kernel is too new' >>{SOURCE}")
-    on("v100-01", "modprobe -r nvidia")
-    done = converge(site)
-    assert (done.code, done.failed) == (1, ["a100-01"])
-    assert "error: #error this kernel is too new" in done.err
-    assert "make.log" in done.err
-    assert (version_of("a100-01", OLD), version_of("a100-01", NEW)) == (VERSION, "")
-    assert on("v100-01", "nvidia-smi -L").count("V100") == 2
-    on("a100-01", f"sed -i '/too new/d' {SOURCE}")
-    assert converge(site).code == 0
-    assert version_of("a100-01", NEW) == VERSION
-    assert_at_rest(site, "a100-01")
-
-
-@pytest.mark.lab_slow
-def test_a_driver_that_the_inventory_does_not_want_is_not_built(healthy: None, site: str) -> None:
-    """Library and sources of branch 590 on a V100: stopped, and the working module stays loaded."""
-    on("v100-01", "cp -r /usr/src/nvidia-535.154.05 /usr/src/nvidia-590.44.01")
-    on("v100-01", "sed -i s/535.154.05/590.44.01/ /usr/src/nvidia-590.44.01/*")
-    on("v100-01", "cp /usr/lib64/libnvidia-ml.so.535.154.05 /usr/lib64/libnvidia-ml.so.590.44.01")
-    on("v100-01", "ldconfig")
-    before = manifest("v100-01")
-    done = converge(site)
-    assert (done.code, done.failed) == (1, ["v100-01"])
-    assert "driver.unsupported-gpu" in done.err
-    assert changed(before, manifest("v100-01")) == set()
-    assert on("v100-01", "cat /sys/module/nvidia/version").strip() == VERSION
 
 
 @pytest.mark.lab_slow

@@ -1,4 +1,4 @@
-"""The driver on a bare node of the apt family: what is refused, and dkms from nothing."""
+"""The driver on a bare node of the apt family: what is refused, and its packages by one run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from gpu_node.lab import nodes, roster
-from tests import nvidia_smi
 from tests.e2e.conftest import WriteInventory, others_off
 from tests.e2e.on_lab import assert_at_rest, changed, converge, drift, dry, manifest, on
 
@@ -17,17 +16,6 @@ pytestmark = pytest.mark.lab
 
 BARE = "v100-02"
 VERSION = "535.154.05"
-DRIVER = roster.REPOSITORY / "lab" / "driver"
-# What NVIDIA's packages leave: the sources, and the library of user space.
-UNPACK = f"""
-mkdir -p /usr/src/nvidia-{VERSION}
-for name in dkms.conf Makefile nvidia.c; do cat /tmp/$name >/usr/src/nvidia-{VERSION}/$name; done
-for name in nvidia-ml cuda; do
-  echo 'int cuInit(unsigned flags) {{ return 0; }}' |
-    cc -shared -nostdlib -fPIC -Wl,-soname,lib$name.so.1 -x c - \\
-      -o /usr/lib/x86_64-linux-gnu/lib$name.so.{VERSION}
-done
-ldconfig"""
 
 
 @pytest.fixture
@@ -123,91 +111,4 @@ def test_a_branch_takes_two_runs(bare: Path) -> None:
     assert versions() == dict.fromkeys(PACKAGES, "535.183.01-0ubuntu1")
     assert converge(site).code == 0
     assert_driven("535.183.01")
-    assert_at_rest(site, BARE)
-
-
-@pytest.mark.lab_slow
-def test_a_part_that_was_removed(bare: Path) -> None:
-    """The driver is there by these packages, less one: that comes back, at the same version."""
-    site = want(bare, VERSION, PACKAGES)
-    assert converge(site).code == 0
-    on(BARE, "dpkg --purge --force-all nvidia-utils-535 >/dev/null 2>&1")
-    found = {each["rule"]: each["fixable"] for each in drift(site).json["hosts"][BARE]["findings"]}
-    assert found["driver.package-missing"]
-    done = converge(site)
-    assert done.code == 0, done.err
-    assert_driven(VERSION)
-
-
-CONFLICT = """
-mkdir -p /root/site/DEBIAN && cd /root && printf '%s\n' 'Package: site-nvidia' 'Version: 1' \
-  'Architecture: all' 'Maintainer: lab' 'Description: none' 'Conflicts: nvidia-dkms-535' \
-  >site/DEBIAN/control && dpkg-deb -b site site.deb >/dev/null && dpkg -i site.deb >/dev/null"""
-
-
-def test_nothing_goes_for_its_sake(bare: Path) -> None:
-    """A conflicting package belongs to a user: it is reported, and all packages stay."""
-    on(BARE, CONFLICT)
-    listed = "dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\\n'"
-    before = on(BARE, f"{listed} | grep -v dkms")
-    done = converge(want(bare, VERSION, PACKAGES))
-    assert done.code == 1
-    assert "apt would remove site-nvidia: where that is right, run: apt-get install" in done.err
-    assert on(BARE, f"{listed} | grep -v dkms") == before
-
-
-def test_rsync_comes_first(bare: Path, tmp_path: Path) -> None:
-    """A bare server has none: it is installed, and the workspace copied, by one run."""
-    on(BARE, "dpkg --purge --force-depends rsync >/dev/null 2>&1; ! command -v rsync")
-    (tmp_path / "ws").mkdir()
-    (tmp_path / "ws" / "train.py").write_text("print()\n")
-    cluster = yaml.safe_load(bare.read_text())
-    cluster["defaults"]["workspace"] = {
-        "path": "/data/ws",
-        "source": "controller",
-        "from": str(tmp_path / "ws"),
-    }
-    cluster["defaults"]["checks"] = others_off(cluster)
-    bare.write_text(yaml.safe_dump(cluster))
-    site = str(bare.with_suffix(".py"))
-    found = {each["rule"]: each["fixable"] for each in drift(site).json["hosts"][BARE]["findings"]}
-    assert found["workspace.rsync-missing"] and found["workspace.missing"]
-    done = converge(site)
-    assert done.code == 0, done.err
-    assert on(BARE, "cat /data/ws/train.py") == "print()\n"
-    assert_at_rest(site, BARE)
-
-
-def test_a_bare_node_is_reported_without_a_driver(bare: Path) -> None:
-    """Without its packages' names the driver is a person's to install; the rest converges."""
-    site = want(bare, VERSION)
-    done = converge(site)
-    assert done.code == 1
-    assert "driver.not-installed" in done.err
-    assert {each["rule"] for each in drift(site).json["hosts"][BARE]["findings"]} == {
-        "driver.not-installed"
-    }
-
-
-def test_dkms_and_headers_come_by_apt(bare: Path) -> None:
-    """The driver's files are there, and nothing that could build them: dkms, headers, module."""
-    for path in DRIVER.iterdir():
-        on(BARE, f"cat >/tmp/{path.name} <<'END'\n{path.read_text()}END\n")
-    on(BARE, UNPACK)
-    site = want(bare, VERSION)
-    found = {each["rule"] for each in drift(site).json["hosts"][BARE]["findings"]}
-    assert {"driver.dkms-missing", "driver.headers-missing", "driver.module-not-built"} <= found
-    done = converge(site)
-    kernel = on(BARE, "uname -r").strip()
-    assert on(BARE, f"modinfo -k {shlex.quote(kernel)} -F version nvidia").strip() == VERSION
-    assert on(BARE, f"dpkg-query -W -f '${{Status}}' linux-headers-{kernel} dkms").count("ok") == 2
-    assert on(BARE, "cat /sys/module/nvidia/version").strip() == VERSION
-    # What is left is nvidia-smi, which came with no package here.
-    assert done.code == 1
-    assert {each["rule"] for each in drift(site).json["hosts"][BARE]["findings"]} == {
-        "driver.smi-fails"
-    }
-    gpu = nvidia_smi.program(nvidia_smi.everything(nvidia_smi.gpu()))
-    on(BARE, f"printf %s {shlex.quote(gpu)} >/usr/bin/nvidia-smi")
-    on(BARE, "chmod 755 /usr/bin/nvidia-smi")
     assert_at_rest(site, BARE)
