@@ -31,36 +31,13 @@ for name in torchrun deepspeed; do printf '#!/opt/job/bin/python\\n' >$bin/$name
 chmod +x $bin/*
 cd /data/job && touch train.py
 printf 'a100-01 slots=2\\nv100-01 slots=2\\n' >hostfile
-printf 'a100-01 slots=2\\nv100-02 slots=2\\n' >hostfile.bad
 echo '{"fp16": {"enabled": true}, "train_batch_size": 8}' >ds.json
-echo '{"train_batch_size": 9, "train_micro_batch_size_per_gpu": 2}' >batch.json
-printf '{\\n  "train_batch_size": 8,\\n}\\n' >broken.json
 """
 TORCHRUN = f"/opt/job/bin/torchrun --nnodes 2 --nproc_per_node 2 --master_port {PORT}"
 TO = f"{TORCHRUN} --master_addr 10.168.144.4"
 ONE = "/opt/job/bin/deepspeed --num_gpus 2"
 # The line of a job, and the finding that names why it would fail: node, rule, subject.
 FAILING: Mapping[str, tuple[str, tuple[str, str, str]]] = {
-    "bf16 on a V100": (
-        f"{TO} train.py --bf16",
-        ("v100-01", "toolchain.precision", "Tesla V100-PCIE-32GB: bf16"),
-    ),
-    "no whole batch": (
-        f"{ONE} train.py --deepspeed batch.json",
-        ("a100-01", "job.batch", "train_batch_size"),
-    ),
-    "eight ranks on two GPUs": (
-        f"{TO} train.py".replace("--nproc_per_node 2", "--nproc_per_node 8"),
-        ("v100-01", "job.slots", "ranks"),
-    ),
-    "a host of no inventory": (
-        "/opt/job/bin/deepspeed --hostfile hostfile.bad train.py",
-        ("a100-01", "job.nodes", "v100-02"),
-    ),
-    "a GPU that is not there": (
-        "/opt/job/bin/deepspeed --hostfile hostfile --include a100-01:0,2 train.py",
-        ("a100-01", "job.nodes", "--include"),
-    ),
     "a script on one node alone": (f"{TO} other.py", ("v100-01", "job.path", "other.py")),
     "no room for a checkpoint": (
         f"{TO} train.py --output_dir /mnt/small",
@@ -70,25 +47,9 @@ FAILING: Mapping[str, tuple[str, tuple[str, str, str]]] = {
         f"{TO} train.py".replace(str(PORT), str(TAKEN)),
         ("a100-01", "job.master", f"port {TAKEN}"),
     ),
-    "a master of loopback": (
-        f"{TORCHRUN} --master_addr localhost train.py",
-        ("v100-01", "job.master", "master address"),
-    ),
     "another torch": (
         f"{TO} train.py".replace("/opt/job", "/opt/other"),
         ("v100-01", "job.program", "/opt/other/bin/python"),
-    ),
-    "an interface of the other node": (
-        f"NCCL_SOCKET_IFNAME=bond0 {TO} train.py",
-        ("v100-01", "job.variable", "NCCL_SOCKET_IFNAME"),
-    ),
-    "no memory for the model": (
-        "--parameters 70B -- /opt/job/bin/deepspeed --num_gpus 2 train.py --deepspeed zero.json",
-        ("a100-01", "host.memory-for-job", "GPU memory for the job"),
-    ),
-    "a comma too many": (
-        f"{ONE} train.py --deepspeed broken.json",
-        ("a100-01", "job.config", "broken.json:3"),
     ),
 }
 
@@ -100,7 +61,6 @@ def jobs(converged_once: None) -> Iterator[None]:
     for node, other in (("a100-01", "2.1.2"), ("v100-01", "2.0.1")):
         on(node, ENVIRONMENT.replace("VERSION", "2.1.2"))
         on(node, ENVIRONMENT.replace("VERSION", other).replace("/opt/job", "/opt/other"))
-        on(node, 'echo \'{"zero_optimization": {"stage": 3}}\' >/data/job/zero.json')
     on("a100-01", f"touch {FOLDER}/other.py")
     on("v100-01", "mkdir -p /mnt/small && mount -t tmpfs -o size=1m tmpfs /mnt/small")
     server = f"python3 -m http.server {TAKEN} --directory /var/empty"
@@ -111,9 +71,8 @@ def jobs(converged_once: None) -> Iterator[None]:
 
 def found(line: str, code: int = 2) -> list[tuple[str, str, str]]:
     """Return what stops a job: node, rule and subject of each finding."""
-    options, _, words = line.rpartition(" -- ")
-    given = [*options.split(), "--dir", FOLDER, "--format", "json"]
-    done = run("gpu-node", "check-job", INVENTORY, *given, "--", *words.split())
+    given = ["--dir", FOLDER, "--format", "json"]
+    done = run("gpu-node", "check-job", INVENTORY, *given, "--", *line.split())
     assert done.code == code, done.err or done.out
     report: dict[str, Any] = json.loads(done.out)
     return [

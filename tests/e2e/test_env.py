@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from gpu_node.lab import nodes, roster
-from tests.e2e.conftest import CONVERGED, Overrides, WriteInventory
+from tests.e2e.conftest import CONVERGED, WriteInventory
 from tests.e2e.on_lab import MANAGED, changed, content, converge, drift, dry, manifest, on
 
 pytestmark = pytest.mark.lab
@@ -24,16 +24,6 @@ HARD = (
     + b"".join(b"alias a%d='ls -l'\n# %d: copied from Windows\r\n" % (n, n) for n in range(98))
     + b"export NCCL_SOCKET_IFNAME=eno9"
 )
-# Field note A8.
-DEBUG = """
-export LOGLEVEL=DEBUG
-export NCCL_DEBUG=INFO
-export NCCL_IB_DISABL=1
-export NCCL_DESYNC_DEBUG=1
-export NCCL_ASYNC_ERROR_HANDLING=1
-export TORCH_CPP_LOG_LEVEL=INFO
-export TORCH_DISTRIBUTED_DEBUG=DETAIL
-"""
 
 
 @pytest.fixture
@@ -106,24 +96,6 @@ def test_a_users_bashrc_stays_byte_for_byte(put_back: None) -> None:
 
 
 @pytest.mark.lab_slow
-def test_the_fields_debug_block(put_back: None) -> None:
-    """Each line of field note A8 is reported by its rule, and none is changed."""
-    on("a100-01", f"cat >>/root/.bashrc <<'END'{DEBUG}END")
-    before = content("a100-01", "/root/.bashrc")
-    rules = {
-        (rule, subject.partition(" ")[0], fixable) for rule, subject, fixable in findings("a100-01")
-    }
-    loud = ("LOGLEVEL", "NCCL_DEBUG", "TORCH_CPP_LOG_LEVEL", "TORCH_DISTRIBUTED_DEBUG")
-    assert rules == {
-        ("env.unknown-variable", "NCCL_IB_DISABL", False),
-        ("env.deprecated", "NCCL_DESYNC_DEBUG", False),
-        ("env.deprecated", "NCCL_ASYNC_ERROR_HANDLING", False),
-        *(("env.debug-left-on", name, False) for name in loud),
-    }
-    assert (converge().executed, content("a100-01", "/root/.bashrc")) == ({}, before)
-
-
-@pytest.mark.lab_slow
 def test_a_trainer_of_before_is_named(put_back: None) -> None:
     """By its pid, and only while it runs."""
     started = f"RANK=0 {IFNAME}=bond0 nohup python3 -c 'import time; time.sleep(60)'"
@@ -131,44 +103,6 @@ def test_a_trainer_of_before_is_named(put_back: None) -> None:
     assert findings("v100-01") == {("env.stale-process", f"pid {pid} (python3)", False)}
     on("v100-01", f"kill {pid}")
     assert findings("v100-01") == set()
-
-
-def test_deepspeed_leaves_nothing_to_send(put_back: None, inventory: WriteInventory) -> None:
-    """The launching shell has no NCCL_SOCKET_IFNAME; each node's own is where NCCL reads it."""
-    path = inventory({node: {"launcher_kind": "deepspeed"} for node in MANAGED})
-    plan, result = dry(path), converge(path)
-    assert (result.code, result.executed) == (0, plan)
-    for node in MANAGED:
-        assert IFNAME not in variables(node)
-        assert variables(node)["OMP_NUM_THREADS"] == "4"
-        assert on(node, f"bash -ic 'echo x${{{IFNAME}-}}' 2>/dev/null").strip() == "x"
-        conf = on(node, "cat /etc/nccl.conf").splitlines()
-        assert f"{IFNAME}=={roster.NODES[node].interface}" in conf
-    second = converge(path)
-    assert (second.code, second.executed) == (0, {})
-
-
-@pytest.mark.lab_slow
-def test_another_user_trains(put_back: None, inventory: WriteInventory) -> None:
-    """A new ~/.bashrc is theirs; what root has is not what they have; then nothing is left."""
-    on("v100-01", "useradd -m -s /bin/bash train; rm -f /home/train/.bashrc")
-    alone: Overrides = {"ssh_mesh": False}  # the other node knows no such user
-    path = inventory({"a100-01": alone, "v100-01": {**alone, "launcher_user": "train"}})
-    reported = {(rule, subject) for rule, subject, _ in findings("v100-01", path)}
-    assert reported == {
-        ("network.ifname-missing", "NCCL_SOCKET_IFNAME in a launcher's shell"),
-        ("env.not-set", "OMP_NUM_THREADS"),
-        ("env.left-behind", "/root/.bashrc"),
-        ("env.left-behind", "/root/.ssh/authorized_keys"),
-    }
-    before = content("v100-01", "/root/.bashrc")
-    assert converge(path).code == 0
-    assert on("v100-01", "stat -c '%U %G %a' /home/train/.bashrc").strip() == "train train 644"
-    asked = "env -i SSH_CLIENT=1 SHLVL=0 su train -c env"
-    assert f"{IFNAME}==eno1" in on("v100-01", asked).splitlines()
-    assert content("v100-01", "/root/.bashrc") == before
-    second = converge(path)
-    assert (second.code, second.executed) == (0, {})
 
 
 @pytest.mark.lab_slow
