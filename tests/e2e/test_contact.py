@@ -13,13 +13,11 @@ import pytest
 from typing_extensions import override
 
 from gpu_node.deploy.engine.pyinfra_process import VARIABLE
-from gpu_node.deploy.files import replace as replacement
 from gpu_node.lab import nodes, roster
 from gpu_node.onboarding.errors import ContactError
-from gpu_node.onboarding.trust import password_logins as passwords
 from gpu_node.onboarding.trust.host_keys import Server, choose, offered
 from gpu_node.onboarding.trust.keys import install_key, public_key
-from gpu_node.onboarding.trust.login import methods, open_session, prove_key
+from gpu_node.onboarding.trust.login import open_session, prove_key
 from gpu_node.onboarding.trust.password import Secret
 from gpu_node.onboarding.trust.password_logins import refuse_passwords
 from tests.e2e.on_lab import changed, manifest, on
@@ -114,36 +112,6 @@ def configured() -> Iterator[Callable[[str], None]]:
     yield change
     on(NODE, f"cat >{CONFIG} <<'END'\n{before}END")
     reload()
-
-
-def test_a_wrong_password(server: Server, host_key: str) -> None:
-    """Nothing is changed on either side."""
-    before = manifest(NODE)
-    with pytest.raises(ContactError, match="the password is refused") as caught:
-        open_session(server, host_key, Secret("not it"))
-    assert "not it" not in str(caught.value)
-    assert not changed(before, manifest(NODE))
-    assert not server.known_hosts.exists()
-
-
-def test_root_by_key_alone(
-    server: Server, host_key: str, password: str, configured: Callable[[str], None]
-) -> None:
-    """sshd offers passwords and refuses root's: the setting is named."""
-    configured("s/^PermitRootLogin .*/PermitRootLogin prohibit-password/")
-    with pytest.raises(ContactError, match="PermitRootLogin prohibit-password"):
-        open_session(server, host_key, Secret(password))
-
-
-def test_no_password_is_taken(
-    server: Server, host_key: str, password: str, configured: Callable[[str], None]
-) -> None:
-    """The message has the methods that sshd accepts."""
-    configured("s/^PasswordAuthentication .*/PasswordAuthentication no/")
-    with pytest.raises(
-        ContactError, match=r"its sshd accepts publickey\); next: sshd accepts no password"
-    ):
-        open_session(server, host_key, Secret(password))
 
 
 def test_pam_asks(
@@ -242,69 +210,6 @@ def test_the_key_alone_works(server: Server, host_key: str) -> None:
         assert session.by == "key"
         assert not install_key(session, public_key(server))
     assert not changed(before, manifest(NODE))
-
-
-def test_another_host_key_meanwhile(server: Server, host_key: str, password: str) -> None:
-    """No credentials are sent, both fingerprints are printed, and the pinned key stays."""
-    pins = server.known_hosts.read_bytes()
-    on(NODE, "cd /etc/ssh && mkdir /root/old && mv ssh_host_ed25519_key* /root/old/")
-    on(NODE, "ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/ssh_host_ed25519_key")
-    reload()
-    new = offered(server)[0].fingerprint
-    assert on(NODE, "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub").split()[1] == new
-    for tried in (
-        lambda: open_session(server, host_key, Secret(password)),
-        lambda: choose(server, offered(server), None, lambda text: True),
-    ):
-        with pytest.raises(ContactError, match="has changed") as caught:
-            tried()
-        assert new in str(caught.value)
-    assert server.known_hosts.read_bytes() == pins
-    on(NODE, "mv -f /root/old/* /etc/ssh/ && rmdir /root/old")
-    reload()
-    prove_key(server, host_key)
-
-
-def test_passwords_that_cannot_be_refused(
-    server: Server, host_key: str, configured: Callable[[str], None]
-) -> None:
-    """A Match block decides: everything is restored, and that is reported."""
-    configured("$aMatch User root\\n  PasswordAuthentication yes")
-    before = on(NODE, f"od -An -tx1 {CONFIG}")
-    reason = r"\(a Match block\?\): the earlier file was restored"
-    with open_session(server, host_key) as session, pytest.raises(ContactError, match=reason):
-        refuse_passwords(session, host_key)
-    assert on(NODE, f"od -An -tx1 {CONFIG}; ls /etc/ssh/sshd_config.d") == before
-    assert until(lambda: "password" in taken(server, host_key))
-
-
-def taken(server: Server, host_key: str) -> tuple[str, ...]:
-    """What sshd takes; nothing in the moment in which it begins anew."""
-    try:
-        return methods(server, host_key)
-    except ContactError:
-        return ()
-
-
-def test_a_controller_that_is_gone(
-    server: Server, host_key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without confirmation the node undoes the change, for its sshd as well."""
-
-    def killed(*_: object) -> str:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(passwords, "_not_kept", killed)
-    monkeypatch.setattr(passwords, "CONFIRM_SECONDS", 10)
-    # Another run's than that of the test before: a run puts back what it found first.
-    gone = f"{replacement.backups()}-gone"
-    monkeypatch.setattr(replacement, "backups", lambda: gone)
-    before = on(NODE, f"od -An -tx1 {CONFIG}")
-    with open_session(server, host_key) as session, pytest.raises(KeyboardInterrupt):
-        refuse_passwords(session, host_key)
-    assert until(lambda: taken(server, host_key) == ("publickey",))
-    assert until(lambda: "password" in taken(server, host_key))
-    assert on(NODE, f"od -An -tx1 {CONFIG}; ls -A /etc/ssh/sshd_config.d") == before
 
 
 def test_passwords_are_refused(server: Server, host_key: str, password: str) -> None:

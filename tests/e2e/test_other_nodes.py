@@ -1,4 +1,4 @@
-"""Other kinds of nodes: the apt family, an SSH user with sudo, a shell that prints."""
+"""Other kinds of nodes: the apt family, and an SSH user with sudo."""
 
 from __future__ import annotations
 
@@ -80,23 +80,3 @@ def test_an_ssh_user_with_sudo(apt_node: str) -> None:
     assert drift(apt_node).code == 0
     assert converge(apt_node).executed == {}
     assert on(APT_NODE, "su -l train -c 'ulimit -Sn'").strip() == "16384"
-
-
-def test_a_shell_that_talks_does_no_harm(apt_node: str) -> None:
-    """The output of ~/.bashrc precedes every answer, and is part of none."""
-    on(APT_NODE, "printf 'echo Welcome to the GPU server\\n' >/root/.bashrc")
-    report = drift(apt_node)
-    assert report.code == 2
-    assert report.json["hosts"][APT_NODE]["status"] == "drift"
-    done = converge(apt_node)
-    assert done.code == 0, done.err
-
-
-def test_an_account_without_a_shell_is_unreadable(apt_node: str) -> None:
-    """The node is reached but its output is unusable: exit 1, with that output."""
-    on(APT_NODE, "usermod -s /usr/sbin/nologin root")
-    report = drift(apt_node)
-    assert report.code == 1
-    host = report.json["hosts"][APT_NODE]
-    assert host["status"] == "unreadable"
-    assert "not available" in host["error"]

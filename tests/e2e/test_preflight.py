@@ -12,8 +12,6 @@ from rich.console import Console
 
 from gpu_node.drift.engine.preflight import Row
 from gpu_node.drift.report.preflight import table
-from gpu_node.facts.packages import sources as package_sources
-from gpu_node.facts.probe.protocol import read, render
 from gpu_node.lab import nodes, roster
 from gpu_node.onboarding import preflight
 from tests.e2e.conftest import WriteInventory
@@ -120,54 +118,3 @@ def test_what_is_wrong_on_it_is_reported(look: Look) -> None:
     assert "systemd-machine-id-setup" in twin.fix
     assert "404" in _of(rows, "repositories").why
     assert _of(rows, "hostname").fix.startswith(f"hostnamectl set-hostname {APT_NODE},")
-
-
-def test_a_machine_without_gpus_stops(look: Look) -> None:
-    """The bus shows no GPU, and there is no driver."""
-    hide = "mount -t tmpfs lab /sys/bus/pci/devices"
-    with broken(APT_NODE, hide, "umount /sys/bus/pci/devices"):
-        rows = look()
-    assert (_of(rows, "GPUs").found, _of(rows, "GPUs").verdict) == ("none", "stop")
-
-
-def test_a_name_and_an_address_of_others_stop(look: Look, bare: str) -> None:
-    """A node resolves the name to another machine; and the address belongs to a node."""
-    taken = f"cp /etc/hosts /root/hosts; echo '192.0.2.9 {APT_NODE}' >>/etc/hosts"
-    with broken("v100-01", taken, "cat /root/hosts >/etc/hosts; rm /root/hosts"):
-        name = _of(look(), f"name {APT_NODE}")
-    assert (name.found, name.verdict) == ("192.0.2.9 on v100-01", "stop")
-    rows = look(address=roster.NODES["v100-01"].address)
-    twin = _of(rows, "a node already")
-    assert (twin.found, twin.verdict) == ("the address of v100-01", "stop")
-    assert _of(rows, "way from v100-01").verdict == "stop"
-    other = on("a100-01", "cat /etc/ssh/ssh_host_ed25519_key.pub").split()
-    rows = look(host_keys=[" ".join(other[:2])])
-    assert _of(rows, "way from v100-01").found == "another host key"
-
-
-@pytest.mark.lab_slow
-def test_a_node_that_is_down_stops_no_other(look: Look) -> None:
-    """What only that node knows is unknown: a warning."""
-    nodes.stop("v100-01")
-    try:
-        rows = look()
-    finally:
-        nodes.start("v100-01")
-    assert {row.subject for row in rows if row.verdict == "stop"} == set()
-    assert _of(rows, "v100-01").verdict == "warning"
-    assert _of(rows, "way to v100-01").verdict == "warning"
-    assert _of(rows, "way from a100-01").verdict == "ok"
-
-
-def test_the_repositories_of_an_rpm_server() -> None:
-    """They are tested by curl; a missing one is reported."""
-    gone = "/etc/yum.repos.d/gone.repo"
-    wrong = f"printf '[gone]\\nbaseurl=http://{roster.MIRROR_ADDRESS}/gone/\\n' >{gone}"
-    section = package_sources.section({})
-    with broken("a100-01", wrong, f"rm {gone}"):
-        readings = read(on("a100-01", render([section])).split("\n"), [section])
-    sources = readings.take(section.name, package_sources.parse_sources)
-    assert readings.unread == []
-    states = {each.name: each.state for each in sources or ()}
-    assert states.pop("gone") == "bad"
-    assert set(states.values()) == {"ok"}
