@@ -75,9 +75,3 @@ def test_batch_after_batch(path: str) -> None:
     ]
     assert sizes() == dict.fromkeys(NODES, "128")
     assert done.out.splitlines()[-2] == "3 nodes, 3 ok: no problems"
-
-
-def test_a_dry_run_and_a_second_run(path: str) -> None:
-    """Nothing is left to do."""
-    done = run("gpu-node", "deploy", path, "--areas", "shm", "--dry")
-    assert (done.code, done.err) == (0, "Nothing to repair.\n")

@@ -84,28 +84,6 @@ def test_it_is_copied_as_it_is(path: str) -> None:
     assert copied(path).executed == {}
 
 
-def test_a_python_that_does_not_run_here(path: str) -> None:
-    """As of venv, whose Python is elsewhere on the source: reported, and the copy is removed."""
-    on(SOURCE, "mkdir -p /opt/py && cp -a $(readlink -f /usr/bin/python3) /opt/py/python3")
-    before = on(SOURCE, f"readlink {DIS}/bin/python3").strip()
-    on(SOURCE, f"ln -sfn /opt/py/python3 {DIS}/bin/python3")
-    done = copied(path)
-    on(SOURCE, f"ln -sfn {before} {DIS}/bin/python3")
-    assert done.code == 1
-    assert "does not run on this node" in done.err and "the copy was removed" in done.err
-    assert is_there() == ""
-
-
-def test_a_disk_that_is_too_small(path: str) -> None:
-    """Nothing is sent; the message has the free and the needed space."""
-    on(SOURCE, f"head -c 30000000 /dev/urandom >{DIS}/big")
-    on(BARE, "mkdir /root/miniconda3 && mount -t tmpfs -o size=20m tmpfs /root/miniconda3")
-    done = copied(path)
-    assert done.code == 1
-    assert f"{DIS}: has " in done.err and "nothing was copied" in done.err
-    assert on(BARE, "find /root/miniconda3 -mindepth 1") == ""
-
-
 @pytest.mark.lab_slow
 def test_a_killed_copy_is_finished_by_the_next_run(path: str) -> None:
     """An incomplete copy never counts as an environment; files already sent are not sent again."""

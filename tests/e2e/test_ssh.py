@@ -221,27 +221,6 @@ def test_users_bytes_stay(
     assert ours == "" if path == "/root/.ssh/known_hosts" else ours.startswith(f"{BEGIN}\n")
 
 
-def test_a_mode_that_ssh_refuses(converged: Converge, story: Story) -> None:
-    """ssh refuses a key that others may read: it is named with its path, and repaired."""
-    on("v100-02", "chmod 644 /root/.ssh/id_ed25519")
-    assert story.failed_logins()
-    assert story.findings() == {("v100-02", "ssh.permissions"), ("v100-02", "ssh.no-login")}
-    done = converge(story.inventory)
-    assert done.code == 0, done.err
-    assert story.failed_logins() == []
-
-
-def test_a_folder_that_sshd_refuses(converged: Converge, story: Story) -> None:
-    """The controller itself is refused; report and deploy give the possible reasons."""
-    on("v100-02", "chmod 777 /root/.ssh")
-    host = drift(story.inventory).json["hosts"]["v100-02"]
-    done = converge(story.inventory)
-    on("v100-02", "chmod 700 /root/.ssh")
-    assert (host["status"], done.failed) == ("unreachable", ["v100-02"])
-    for message in (host["error"], done.err):
-        assert "StrictModes" in message and "ls -ld ~ ~/.ssh ~/.ssh/authorized_keys" in message
-
-
 def failing(node: str, since: str, source: str) -> int:
     """How many logins from an address the sshd of a node logged as not accepted after `since`."""
     new = nodes.logs(node).removeprefix(since)
