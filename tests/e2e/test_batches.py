@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gpu_node.lab import nodes, roster
-from tests.e2e.conftest import WriteInventory, others_off
+from tests.e2e.conftest import WriteInventory, let_in, others_off
 from tests.e2e.on_lab import changed, manifest, on, run
 
 pytestmark = pytest.mark.lab_slow
@@ -24,8 +24,7 @@ WORK = "rm -f /usr/local/sbin/mount"
 def three(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Three nodes as found, which let this machine in."""
     nodes.reset(NODES)
-    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
-    on("v100-02", f"mkdir -p -m 700 /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
+    let_in("v100-02")
 
 
 @pytest.fixture

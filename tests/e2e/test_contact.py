@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -100,31 +99,19 @@ def host_key(server: Server) -> str:
     return choose(server, offered(server), on(NODE, asked).strip(), None)
 
 
-@pytest.fixture
-def configured() -> Iterator[Callable[[str], None]]:
-    """Change the node's sshd_config by a sed script; it is put back afterwards."""
-    before = on(NODE, f"cat {CONFIG}")
-
-    def change(script: str) -> None:
-        on(NODE, f"sed -i '{script}' {CONFIG} && sshd -t")
-        reload()
-
-    yield change
-    on(NODE, f"cat >{CONFIG} <<'END'\n{before}END")
-    reload()
-
-
-def test_pam_asks(
-    server: Server, host_key: str, password: str, configured: Callable[[str], None]
-) -> None:
+def test_pam_asks(server: Server, host_key: str, password: str) -> None:
     """A question of PAM's is answered like sshd's own."""
-    configured(
-        "s/^PasswordAuthentication .*/PasswordAuthentication no/; "
-        "s/^KbdInteractiveAuthentication .*/KbdInteractiveAuthentication yes/"
-    )
-    with open_session(server, host_key, Secret(password)) as session:
-        assert (session.by, session.run("id -un", 10).out) == ("password", ["root"])
-        assert not session.sudo_refusal()
+    before = on(NODE, f"cat {CONFIG}")
+    for name, value in (("PasswordAuthentication", "no"), ("KbdInteractiveAuthentication", "yes")):
+        on(NODE, f"sed -i 's/^{name} .*/{name} {value}/' {CONFIG}")
+    reload()
+    try:
+        with open_session(server, host_key, Secret(password)) as session:
+            assert (session.by, session.run("id -un", 10).out) == ("password", ["root"])
+            assert not session.sudo_refusal()
+    finally:
+        on(NODE, f"cat >{CONFIG} <<'END'\n{before}END")
+        reload()
 
 
 class Watch(threading.Thread):

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from gpu_node.lab import nodes, roster
-from tests.e2e.conftest import WriteInventory, others_off
+from tests.e2e.conftest import WriteInventory, let_in, others_off
 from tests.e2e.on_lab import assert_at_rest, changed, converge, drift, dry, manifest, on
 
 pytestmark = pytest.mark.lab
@@ -22,8 +22,7 @@ VERSION = "535.154.05"
 def bare(inventory: WriteInventory) -> Path:
     """The cluster file of v100-02 alone: two V100 by their PCI ids, and no driver at all."""
     nodes.reset([BARE])
-    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
-    on(BARE, f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
+    let_in(BARE)
     file = Path(inventory({})).with_suffix(".yml")
     cluster = yaml.safe_load(file.read_text())
     ssh, shm = cluster["defaults"]["ssh"], cluster["defaults"]["shm"]

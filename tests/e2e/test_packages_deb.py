@@ -7,7 +7,7 @@ import pytest
 from gpu_node.lab import disks, nodes, roster
 from gpu_node.lab.machine import as_root
 from gpu_node.lab.mirror import directory
-from tests.e2e.conftest import WriteInventory, nccl_alone
+from tests.e2e.conftest import WriteInventory, let_in, nccl_alone
 from tests.e2e.on_lab import DEPLOY, assert_at_rest, changed, converge, dry, manifest, on, run
 
 pytestmark = pytest.mark.lab
@@ -24,8 +24,7 @@ MATCHED = {"libnccl2": VERSION, "libnccl-dev": VERSION}
 def kept() -> None:
     """The node as found, with the distribution's own libnccl2, and our key authorised."""
     nodes.reset([NODE])
-    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
-    on(NODE, f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
+    let_in(NODE)
     for name in ("distribution", "deb"):
         as_root(["cp", "-r", directory() / name, disks.root(NODE) / "root" / name])
     disks.keep(NODE, KEPT)

@@ -14,15 +14,14 @@ from gpu_node.drift.engine.preflight import Row
 from gpu_node.drift.report.preflight import table
 from gpu_node.lab import nodes, roster
 from gpu_node.onboarding import preflight
-from tests.e2e.conftest import WriteInventory
+from tests.e2e.conftest import APT_NODE, WriteInventory, let_in
 from tests.e2e.on_lab import changed, manifest, on
-from tests.e2e.test_other_nodes import APT_NODE, KEY
 
 pytestmark = pytest.mark.lab
 
 ADDRESS = roster.NODES[APT_NODE].address
 MEMBERS = ("a100-01", "v100-01")
-Look = Callable[..., list[Row]]
+Look = Callable[[], list[Row]]
 
 
 def _run(script: str, seconds: int) -> list[str]:
@@ -43,8 +42,7 @@ def _run(script: str, seconds: int) -> list[str]:
 def bare() -> str:
     """All nodes as found, v100-02 with the lab's key installed manually; returns its host key."""
     nodes.reset()
-    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
-    on(APT_NODE, KEY.format(home="/root", key=key))
+    let_in(APT_NODE)
     kind, blob, *_ = on(APT_NODE, "cat /etc/ssh/ssh_host_ed25519_key.pub").split()
     return f"{kind} {blob}"
 
@@ -54,11 +52,9 @@ def look(bare: str, inventory: WriteInventory) -> Look:
     """Return the pre-flight check of v100-02 with the lab's nodes."""
     path = inventory({})
 
-    def rows(**given: object) -> list[Row]:
-        options = {"name": APT_NODE, "address": ADDRESS, "host_keys": [bare], **given}
-        return preflight.look(_run, path, **options).rows()  # type: ignore[arg-type]
-
-    return rows
+    return lambda: preflight.look(
+        _run, path, name=APT_NODE, address=ADDRESS, host_keys=[bare]
+    ).rows()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gpu_node.lab import nodes, roster
-from tests.e2e.conftest import WriteInventory, others_off
+from tests.e2e.conftest import WriteInventory, let_in, others_off
 from tests.e2e.on_lab import DEPLOY, converge, drift, dry, kill_once, on, run
 
 pytestmark = pytest.mark.lab
@@ -46,8 +46,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def reset() -> None:
     """Three nodes as found; the bare one lets the lab's key in for once."""
     nodes.reset(NODES)
-    key = roster.CLIENT_KEY.with_suffix(".pub").read_text().strip()
-    on("v100-02", f"mkdir -p /root/.ssh && echo '{key}' >/root/.ssh/authorized_keys")
+    let_in("v100-02")
 
 
 @pytest.fixture
