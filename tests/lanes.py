@@ -101,7 +101,7 @@ QUICK_PARTS = {
 BEHIND = 10
 
 # Tests that use v100-02 alone, or all three nodes. All others use the two rpm nodes.
-APT_NODE = _files("other_nodes", "packages_deb", "driver_deb", "shm", "contact")
+APT_NODE = _files("other_nodes", "packages_deb", "driver_deb", "contact")
 ALL_NODES = _files("ssh", "workspace", "preflight", "onboard")
 _ON_LAB = ["-m", LAB, "tests/e2e", "tests/lab_room"]
 

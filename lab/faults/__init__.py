@@ -59,6 +59,8 @@ class Fault(Strict):
     changes: list[str]
     # The only message of the report about the node, if it is unreadable.
     unreadable: str = ""
+    # What a deploy that does not repair it reports.
+    says: str = ""
     # 1: facts are missing, so the nodes cannot be compared. 0: all its findings are info.
     exit_code: Literal[0, 1, 2] = 2
     # Flat host data keys (limits_nofile), or an area with its whole value.

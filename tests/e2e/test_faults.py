@@ -181,6 +181,7 @@ def test_faults(together: tuple[faults.Fault, ...], tmp_path: Path) -> None:
         _as_planned(plan, result.executed, failed)
         assert result.failed == sorted(failed)
     assert (result.code == 0) == (not failed), result.err
+    assert [each.says for each in together if each.says not in result.err] == [], result.err
     _only_expected_paths_changed(together, before)
     repaired = {node for fault in together if fault.repaired for node in fault.nodes}
     _second_run_is_clean(path, sorted(repaired))

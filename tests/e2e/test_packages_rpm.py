@@ -95,21 +95,6 @@ def test_two_versions_become_the_matched_one_by_yum(path: str) -> None:
     assert_at_rest(path, NODE)
 
 
-@pytest.mark.lab_slow
-def test_the_next_update_leaves_it(path: str) -> None:
-    """With the repository enabled an update would bring 2.19.3: the lock keeps 2.18.1."""
-    assert converge(path).code == 0
-    update = "dnf -y --disablerepo='*' --enablerepo=gpu-node-cuda update 2>&1"
-    on(NODE, update)
-    assert _rpms() == {*MATCHED, PLUGIN}
-    on(NODE, "echo >/etc/dnf/plugins/versionlock.list")
-    assert [each["rule"] for each in drift(path).json["hosts"][NODE]["findings"]] == [
-        "nccl.package-unheld"
-    ] * 3
-    on(NODE, update)
-    assert "libnccl-2.19.3-1+cuda12.2.x86_64" in _rpms()
-
-
 def test_what_the_repository_does_not_have(path: str, inventory: WriteInventory) -> None:
     """The versions it has are named, and no package is touched."""
     done = converge(_inventory(inventory, "2.20.5+cuda12.4"))
