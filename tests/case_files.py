@@ -38,6 +38,13 @@ def load(text: str) -> Any:
     return yaml.load(text, Loader=yaml.CSafeLoader)
 
 
+def merged(base: object, change: object) -> object:
+    """Return `base` with mappings merged key by key, and anything else replaced."""
+    if not isinstance(base, dict) or not isinstance(change, Mapping):
+        return change
+    return {**base, **{key: merged(base.get(key), value) for key, value in change.items()}}
+
+
 def parse(subject: str, text: str) -> list[Case]:
     """Return the cases of a file; ValueError where two have the same name."""
     data: dict[str, dict[str, Any]] = load(text)

@@ -23,8 +23,8 @@ from gpu_node.drift.report.model import report_of
 from gpu_node.facts.ask.gather import Answer
 from gpu_node.facts.host.state import Name
 from gpu_node.facts.probe.request import JOB
+from tests.case_files import merged
 from tests.drift import states
-from tests.drift.states import merged
 
 Run = Callable[..., tuple[object, str, str]]
 SCHEMA = Path(__file__).parents[2] / "drift" / "report" / "report.schema.json"

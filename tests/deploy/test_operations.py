@@ -1,8 +1,9 @@
 """Which commands an operation yields: one test a case of operations/MODULE.OP.yml.
 
 A case: `facts` are the node's state, `kwargs` the operation's arguments; `commands` are expected,
-or a `noop` message and no command. A script stands as {script: NAME, variables}; of a replaced
-file `content` is what it will hold, and `before` is "as found" where the fact's text is meant.
+or a `noop` message and no command. A case without `facts` is of a node that answers as facts.yml
+says, changed by `found`. A script stands as {script: NAME, variables}; of a replaced file `content`
+is what it will hold, and `before` is "as found" where the fact's text is meant.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from tests import case_files
 from tests.case_files import Case
 
 CASES = case_files.cases(Path(__file__).parent / "operations")
+ANSWERS = case_files.load((Path(__file__).parent / "facts.yml").read_text())
 CACHE = Path("/cache")
 
 
@@ -205,17 +207,25 @@ def _in_its_module(fact: str) -> str:
     return f"state.{name}" if is_of_area else fact
 
 
+def facts_of(name: str, case: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the facts of a case, its own or an answer of facts.yml with a change."""
+    if "facts" in case:
+        return case["facts"]  # type: ignore[no-any-return]
+    given = ANSWERS[name]
+    answer = case_files.merged(given["found"], case.get("found", {}))
+    return {given["asks"]: {given["with"]: answer} if "with" in given else answer}
+
+
 def outcome(name: str, case: Mapping[str, Any]) -> tuple[list[Any], str | None]:
     """Run an operation on a host of that case's facts; its commands and what it says of none."""
     module, operation = name.split(".")
     function = getattr(import_module(f"gpu_node.deploy.{module}.operations"), operation)
     state = FakeState()
-    host = create_host(
-        state, facts={_in_its_module(key): each for key, each in case["facts"].items()}
-    )
+    facts = facts_of(name, case)
+    host = create_host(state, facts={_in_its_module(key): each for key, each in facts.items()})
     with ctx_state.use(state), ctx_host.use(host):
         commands = list(function._inner(**case["kwargs"]))
-    files = case["facts"].get("file_bytes.FileBytes", {})
+    files = facts.get("file_bytes.FileBytes", {})
     found = next(iter(files.values()))["text"] if files else ""
     return [shown(command, found) for command in commands], host.noop_description
 

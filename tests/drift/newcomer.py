@@ -44,7 +44,7 @@ def server(case: Mapping[str, Any]) -> Server:
 
 
 def _merged(case: Mapping[str, Any], key: str) -> dict[str, Any]:
-    whole = states.merged(BASE[key], case.get(key) or {})
+    whole = case_files.merged(BASE[key], case.get(key) or {})
     assert isinstance(whole, dict)
     return whole
 

@@ -13,19 +13,13 @@ from gpu_node.facts.probe.peers import peers
 from gpu_node.facts.workspace.state import tree
 from gpu_node.inventories.schema import NodeWanted
 from tests import case_files
+from tests.case_files import merged
 
 HERE = Path(__file__).parent
 BASE: dict[str, dict[str, Any]] = case_files.load((HERE / "base.yml").read_text())
 Overrides = Mapping[str, Any]
 # What a node says that has peers: a change of the healthy node.
 MESH: Overrides = {"ssh": BASE["mesh"]}
-
-
-def merged(base: object, change: object) -> object:
-    """Return `base` with mappings merged key by key, and anything else replaced."""
-    if not isinstance(base, dict) or not isinstance(change, Mapping):
-        return change
-    return {**base, **{key: merged(base.get(key), value) for key, value in change.items()}}
 
 
 def state(change: Overrides | None = None) -> NodeState:

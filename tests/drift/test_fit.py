@@ -42,13 +42,13 @@ def node(given: Mapping[str, Any]) -> Seen:
         of_system = {"toolchain": {"os": name, "kernel": kernel, "platform": platform}}
         loaded = {"nvidia": given["driver"], "is_open": given.get("open", False)}
         of_driver = {"driver": {"library": given["driver"], "loaded": loaded}}
-        change = states.merged(states.merged(change, of_system), of_driver)
+        change = case_files.merged(case_files.merged(change, of_system), of_driver)
     if "torch" in given:
         version, cuda = given["torch"]
         torch = {"version": version, "cuda": cuda, "architectures": given.get("kernels")}
         of_torch = {"nccl": {"environments": {"/opt/e": {"torch": torch}}}}
-        change = states.merged(change, of_torch)
-    return states.seen(states.merged(change, given.get("change", {})))  # type: ignore[arg-type]
+        change = case_files.merged(change, of_torch)
+    return states.seen(case_files.merged(change, given.get("change", {})))  # type: ignore[arg-type]
 
 
 def solved(case: Case) -> Fit:

@@ -12,12 +12,13 @@ import pytest
 from docs.schema import schema
 from gpu_node.drift.report import json
 from gpu_node.drift.report.seen import Seen
+from tests.case_files import merged
 from tests.drift import states
 from tests.drift.reports import concise, drawn, report
 from tests.drift.test_without_root import ALICE, CLOSED
 
 HEAD = "Slurm jobs read these facts"
-CHANGE: Any = states.merged(ALICE, CLOSED)
+CHANGE: Any = merged(ALICE, CLOSED)
 NODE = Seen(states.wanted(), states.state(CHANGE))
 JOBS = {"a100-01": replace(NODE, slurm_job=4711), "v100-01": replace(NODE, slurm_job=4712)}
 

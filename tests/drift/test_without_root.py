@@ -14,6 +14,7 @@ from gpu_node.drift.report import explained
 from gpu_node.drift.report.model import HostReport
 from gpu_node.drift.report.problems import NEEDS_ROOT, problems, without_root
 from gpu_node.drift.report.seen import Seen
+from tests.case_files import merged
 from tests.drift import states
 from tests.drift.reports import FRESH, concise, drawn, report
 from tests.drift.rule_cases import ALL, findings_of
@@ -37,7 +38,7 @@ HANGS = {"unreadable": [{"area": "shm", "section": "shm.size", "reason": "no ans
 def _seen(*changes: dict[str, Any], sudo: bool = False) -> Seen:
     change: Any = {}
     for each in changes:
-        change = states.merged(change, each)
+        change = merged(change, each)
     return Seen(states.wanted(), states.state(change), sudo=sudo)
 
 
