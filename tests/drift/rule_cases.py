@@ -28,13 +28,17 @@ KEYS = {"found", "wanted", "mesh", "nodes", "others", "newcomer", "members", "jo
 
 
 def nodes_of(given: dict[str, Any] | None) -> Nodes:
-    """The nodes around a case's: `states` has changes of the healthy one."""
+    """The nodes around a case's: `states` has changes of the healthy one.
+
+    With `peers: two` they are those of base.yml.
+    """
     case = given or {}
+    listed = case.get("peers", ())
     others: dict[str, Any] = case.get("states", {})
     found = {name: states.state(states.named(change, name)) for name, change in others.items()}
     return Nodes(
         case.get("name", ""),
-        peers(case.get("peers", ())),
+        peers(states.BASE["nodes"]["peers"] if listed == "two" else listed),
         found,
         bool(case.get("allow_deletions")),
         via=case.get("via", SSH),

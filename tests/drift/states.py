@@ -23,8 +23,13 @@ MESH: Overrides = {"ssh": BASE["mesh"]}
 
 
 def state(change: Overrides | None = None) -> NodeState:
-    """Return the healthy state with a change; GPUs and environments are changes of healthy ones."""
-    node = merged(BASE["found"], change or {})
+    """Return the healthy state with a change; GPUs and environments are changes of healthy ones.
+
+    `like` names the kind of node of base.yml that is changed.
+    """
+    change = dict(change or {})
+    kind = BASE["kinds"][change.pop("like")] if "like" in change else {}
+    node = merged(merged(BASE["found"], kind), change)
     assert isinstance(node, dict)
     named = node["nccl"]["environments"] or {}
     healthy = BASE["environment"]
