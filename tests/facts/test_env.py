@@ -25,24 +25,6 @@ BASHRC = (
 )
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """The home of a user that only `getent` knows."""
-    (tmp_path / "bin").mkdir()
-    home = tmp_path / "home of train"
-    home.mkdir()
-    getent = tmp_path / "bin" / "getent"
-    getent.write_text(f"#!/bin/sh\necho 'train:x:1:1::{home}:/bin/bash'\n")
-    # No process can become a user whom only `getent` knows.
-    become = tmp_path / "bin" / "su"
-    become.write_text(
-        '#!/bin/sh\n[ "$1 $2 $3 $4" = "-s /bin/sh train -c" ] && exec /bin/sh -c "$5"\n'
-    )
-    for each in (getent, become):
-        each.chmod(0o755)
-    return home
-
-
 def state_of(home: Path, shell: str, *names: str) -> EnvState:
     """The state that some sections tell of that user."""
     sections = env.sections(ProbeRequest(user="train", variables=("OMP_NUM_THREADS",)))

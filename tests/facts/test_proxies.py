@@ -6,8 +6,6 @@ import os
 import socket
 from pathlib import Path
 
-import pytest
-
 from gpu_node.facts.env import state as env
 from gpu_node.facts.env.proxies import Proxy
 from gpu_node.facts.probe.protocol import Reading, Readings
@@ -33,26 +31,6 @@ EXPECTED = [
 ]
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """The home of a user that only `getent` knows."""
-    (tmp_path / "bin").mkdir()
-    home = tmp_path / "home of train"
-    for name, text in FILES.items():
-        (home / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / name).write_text(text)
-    getent = tmp_path / "bin" / "getent"
-    getent.write_text(f"#!/bin/sh\necho 'train:x:1:1::{home}:/bin/bash'\n")
-    # No process can become a user whom only `getent` knows.
-    become = tmp_path / "bin" / "su"
-    become.write_text(
-        '#!/bin/sh\n[ "$1 $2 $3 $4" = "-s /bin/sh train -c" ] && exec /bin/sh -c "$5"\n'
-    )
-    for each in (getent, become):
-        each.chmod(0o755)
-    return home
-
-
 def proxies_of(home: Path, shell: str) -> list[Proxy]:
     """The settings in a home; those of this machine itself are left out."""
     asked = [
@@ -70,6 +48,9 @@ def proxies_of(home: Path, shell: str) -> list[Proxy]:
 
 def test_lines_that_set_a_proxy(home: Path, shell: str) -> None:
     """Not comments, functions, aliases and lists of exceptions; no password leaves the node."""
+    for name, text in FILES.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
     found = proxies_of(home, shell)
     assert [(each.path, each.line, each.name, each.address) for each in found] == EXPECTED
 
