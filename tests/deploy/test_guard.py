@@ -26,7 +26,6 @@ from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.run import run_of
 from gpu_node.deploy.ssh.step import _asked
 from gpu_node.drift.engine import judgement
-from gpu_node.drift.engine.fact import Fact
 from gpu_node.drift.engine.judgement import Judged, Judgement
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.registry import Rule
@@ -35,7 +34,7 @@ from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.file_systems import Place
 from tests.drift import hostile, states
-from tests.drift.test_judging import HOSTILE, _hostile, _peers
+from tests.drift.test_judging import _hostile, _peers
 from tests.examples import examples
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -211,28 +210,6 @@ def test_a_plan_that_cannot_be_asked_is_its_own_nodes(
     monkeypatch.setattr(planning, "wanted_of", lambda host: states.wanted(change))
     assert set(planning.plans(asked)) == {"a", "b"}
     assert planning.any_changes(asked) in (True, False)
-
-
-def test_a_value_that_breaks_is_unreadable_on_its_node_alone(
-    state: State, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The others are compared with each other."""
-
-    def torch(node: NodeState) -> str | None:
-        if node.toolchain.kernel == HOSTILE:
-            raise BROKEN
-        return "2.1.2"
-
-    fact = Fact("nccl.torch", "must-equal", (), torch)
-    for module in ("judgement", "differences"):
-        monkeypatch.setattr(f"gpu_node.drift.engine.{module}.FACTS", (fact,))
-    monkeypatch.setattr(planning, "wanted_of", lambda host: states.wanted())
-    found = {"a": states.state(), "x": _hostile(), "b": states.state()}
-    judged = planning.judged(state, found).findings
-    assert (judged["a"], judged["b"]) == ([], [])
-    assert [(each.rule, each.subject) for each in judged["x"]] == [
-        ("nccl.unreadable", "nccl.torch")
-    ]
 
 
 def test_a_node_cannot_say_that_a_disk_of_another_is_shared(

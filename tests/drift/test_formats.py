@@ -8,6 +8,7 @@ import io
 import re
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -20,7 +21,7 @@ from gpu_node.facts.shm import segments
 from gpu_node.inventories.escape import visible
 from tests.drift import reports, states
 from tests.drift.format_readers import READERS
-from tests.drift.test_hostile_words import HOSTILE, worst
+from tests.drift.test_hostile_words import HOSTILE
 from tests.facts.test_redaction import HIDDEN_LINES, assert_no_secret
 
 # What one of the formats, or a page that shows it, would take for its own.
@@ -30,6 +31,9 @@ MARKUP = (
     " www.a.example | a | b | {{ 7 * 7 }} {% raw %} &lt; &#x3c; \" ' \\ \\n \ufffe\uffff\n\n# Title"
     "\n- **error** `a` on `b`\n</details>\ngpu_node_problems{} 9 "
 )
+# As a report shows it.
+SHOWN = r"[red]x[/red][/]:warning:\x1b]0;owned\x07\x9b2J\u202e\u200b\r\n\udcff"
+WORDS = ("subject", "found", "wanted", "cause", "fix")
 WIDE = 40_000
 # Those that write characters as references: an escape of their text is no escape of what it means.
 REFERENCES = ("junit", "html")
@@ -37,6 +41,27 @@ REFERENCES = ("junit", "html")
 
 def written(form: str, report: Report, width: int = WIDE) -> str:
     return "".join(parts(form, report, Page(Console(file=io.StringIO(), width=width))))
+
+
+def hostile(value: Any, words: str) -> Any:
+    """Put the hostile words behind every text."""
+    if isinstance(value, str):
+        return f"{value}{words}"
+    if isinstance(value, dict):
+        return {each: hostile(inner, words) for each, inner in value.items()}
+    return [hostile(each, words) for each in value] if isinstance(value, list) else value
+
+
+def worst(report: Report, words: str) -> Report:
+    """Return a report whose findings, values and errors end in the hostile words."""
+    data = report.model_dump(mode="json", by_alias=True)
+    for host in data["hosts"].values():
+        for finding in host["findings"]:
+            finding.update({key: hostile(finding[key], words) for key in WORDS})
+    for difference in data["differences"]:
+        difference["fact"] += words
+        difference["values"] = hostile(difference["values"], words)
+    return Report.model_validate(data)
 
 
 def odd(report: Report, words: str) -> Report:
@@ -80,6 +105,7 @@ def test_no_word_of_a_node_is_markup(form: str, words: str) -> None:
     decoded = unescape(text) if form in REFERENCES else text
     assert all(visible(line, WIDE) == line for line in decoded.split("\n"))
     text.encode("utf-8")
+    assert form != "table" or words != HOSTILE or SHOWN in text
     assert READERS[form](text) == READERS[form](written(form, plain)) > 0
 
 

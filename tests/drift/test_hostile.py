@@ -103,12 +103,12 @@ def test_the_honest_answer_is_read() -> None:
     assert others(judge({})) == others(without())
 
 
-@pytest.mark.parametrize("section", [each.name for each in ASKED])
-@pytest.mark.parametrize("text", ["", "\x00", "x", "1\t2\t3", "9" * 5000, "{}"], ids=repr)
-def test_a_section_of_nonsense_is_that_section(section: str, text: str) -> None:
+def test_a_section_of_nonsense_is_that_section() -> None:
     """The other sections of its node are read as before."""
-    unread = {each.section for each in hostile.found({section: text}).unreadable}
-    assert unread <= {section}
+    for text in ("", "\x00", "x", "1\t2\t3", "9" * 5000, "{}"):
+        for section in (each.name for each in ASKED):
+            unread = {each.section for each in hostile.found({section: text}).unreadable}
+            assert unread <= {section}, (section, text)
 
 
 def test_a_login_without_a_result_is_unreadable() -> None:

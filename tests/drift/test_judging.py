@@ -15,23 +15,10 @@ from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, Rule
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.facts.node import NodeState
-from gpu_node.facts.shm.segments import Segment, Unseen
 from gpu_node.inventories.schema import NodeWanted
 from tests.drift import reports, states
 
-OLD = Segment(
-    name="nccl-x", inode=7, modified=-99999999999999, size=1, mode="600", uid=1, owner="mallory"
-)
 HOSTILE = "hostile-kernel"
-
-
-def _with(segment: Segment) -> NodeState:
-    found = states.state()
-    assert found.shm.use is not None
-    unseen = (Unseen(uids=(2000,), name="python"),) if segment.mode != "600" else ()
-    change = {"now": 10**9, "unused": (segment,), "unseen": unseen}
-    use = found.shm.use.model_copy(update=change)
-    return found.model_copy(update={"shm": found.shm.model_copy(update={"use": use})})
 
 
 def _hostile() -> NodeState:
@@ -165,33 +152,6 @@ def test_a_fact_that_cannot_be_made_is_unreadable(monkeypatch: pytest.MonkeyPatc
     assert report.hosts["x"].findings[0].found == "not understood: ValueError: no kernel"
     assert report.differences[0].values["x"] == "unreadable"
     assert "unreadable" in reports.drawn(nodes, 100)
-
-
-@pytest.mark.parametrize(
-    "segment",
-    [
-        OLD.model_copy(update={"modified": 10**8, "mode": "rwx"}),
-        OLD.model_copy(update={"modified": 10**8, "mode": "9" * 6000}),
-    ],
-    ids=["no mode", "a long mode"],
-)
-def test_a_file_that_any_user_may_make_ends_no_report(segment: Segment) -> None:
-    """Its node has a finding, and the other one is judged."""
-    nodes = {"a": states.seen(), "x": replace(states.seen(), state=_with(segment))}
-    report = reports.report(nodes)
-    assert report.hosts["a"] == reports.report({"a": states.seen()}).hosts["a"]
-    assert report.hosts["x"].status == "unreadable"
-    assert _rules(report.hosts["x"].findings)[0] == ("shm.unreadable", "shm.stale-segments")
-    assert reports.drawn(nodes, 100)
-
-
-def test_a_file_from_before_the_calendar_is_a_segment_as_others() -> None:
-    """Any user can give it such a time; the report shows 1970."""
-    found = states.seen()
-    report = reports.report({"x": replace(found, state=_with(OLD))})
-    (finding,) = [each for each in report.hosts["x"].findings if each.rule.startswith("shm.")]
-    assert (finding.rule, finding.fixable) == ("shm.stale-segments", True)
-    assert "oldest 1970-01-01" in finding.found
 
 
 def test_findings_on_one_node_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

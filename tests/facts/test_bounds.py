@@ -14,10 +14,9 @@ from gpu_node.facts.driver.gpus import parse_smi
 from gpu_node.facts.env.start_files import MOST_LINES, parse_start_file
 from gpu_node.facts.nccl.state import parse_environment
 from gpu_node.facts.network.state import parse_addresses, parse_links
-from gpu_node.facts.node import SECTIONS, parse
 from gpu_node.facts.probe import bounds
 from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.protocol import MARK, Reading, Readings, Unreadable
+from gpu_node.facts.probe.protocol import Reading, Readings, Unreadable
 from gpu_node.facts.shm import segments
 from gpu_node.facts.shm.state import Usage, parse_container
 
@@ -153,33 +152,6 @@ def test_lines_of_a_start_file_are_counted_before_they_are_used() -> None:
 def test_a_mask_of_many_digits_is_a_mask() -> None:
     """What is made of it is one bit."""
     assert parse_container("none " + "f" * 5000).can_mount
-
-
-@pytest.mark.parametrize(
-    "line",
-    [f"begin shm.size {LONG} raw 3", f"begin shm.size 0 raw {LONG}", "begin shm.size ٣ raw ٣"],
-    ids=["code", "length", "digits"],
-)
-def test_a_head_of_a_section_that_is_none_is_passed_over(line: str) -> None:
-    """The section did not come then; the others did."""
-    found = parse([f"{MARK} {line}", "abc", f"{MARK} end shm.size"])
-    reasons = {each.section: each.reason for each in found.unreadable}
-    assert reasons["shm.size"] == "the node's answer ended before this section"
-    assert set(reasons) == {each.name for each in SECTIONS}
-
-
-@pytest.mark.parametrize("coding", ["raw", "hex"])
-def test_a_section_that_its_node_did_not_cut_is_cut_off(coding: str) -> None:
-    """Whatever a hostile node sends, no parser gets more than an honest one would."""
-    [section] = [each for each in SECTIONS if each.name == "shm.size"]
-    text = "31" * (section.bytes + 1) if coding == "hex" else "1" * (section.bytes + 1)
-    head = f"{MARK} begin shm.size 0 {coding} {len(text)}"
-    [*_, unread] = [
-        each
-        for each in parse([head, text, f"{MARK} end shm.size"]).unreadable
-        if each.section == "shm.size"
-    ]
-    assert unread.reason.startswith("too long")
 
 
 @pytest.mark.parametrize(

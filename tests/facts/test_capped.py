@@ -9,7 +9,7 @@ import pytest
 from gpu_node.facts.driver.kernels import parse_kernels
 from gpu_node.facts.env.state import parse_settings
 from gpu_node.facts.probe.limited import LIMITED
-from gpu_node.facts.probe.protocol import MARK, Readings, Section, Unreadable, read, render
+from gpu_node.facts.probe.protocol import Readings, Section, Unreadable, read, render
 from gpu_node.facts.workspace import mounts
 from tests.shells import as_lines, run
 
@@ -74,33 +74,6 @@ def seconds(work: object) -> float:
     assert callable(work)
     work()
     return time.process_time() - began
-
-
-@pytest.mark.parametrize("length", [10, 2_000_000])
-def test_any_number_of_markers(length: int) -> None:
-    """Each begins a section that has no end: none is copied."""
-    lines = [f"{MARK} begin one 0 raw {length}"] * 100_000
-    assert seconds(lambda: read(lines, [PLAIN])) < 3
-
-
-@pytest.mark.parametrize("line", ["x" * 500, "7 x"])
-def test_all_sections_together(line: str) -> None:
-    """Output of a node above the limit of a report is not read, whatever its length."""
-    sections = [Section(f"some.{number}", "true") for number in range(16)]
-    text = "\n".join([line] * min(12_000, 900_000 // (len(line) + 1)))
-    answer = [
-        line
-        for each in sections
-        for line in (
-            *("", f"{MARK} begin {each.name} 0 raw {len(text)}", *text.split("\n")),
-            f"{MARK} end {each.name}",
-        )
-    ]
-    found = read([*answer, f"{MARK} done"], sections).sections
-    problems = [found[each.name].problem for each in sections]
-    assert problems[:3] == [None] * 3
-    assert all(each and "more than a report takes" in each for each in problems[5:])
-    assert sum(len(each.text) for each in found.values()) < 4 * 1024 * 1024
 
 
 def test_lines_about_mounts() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import re
 import resource
 import shlex
 import shutil
@@ -32,7 +31,7 @@ from gpu_node.facts.ask.via.question import Question
 from gpu_node.facts.ssh.options import STRICT
 from gpu_node.inventories.connection.refused_keys import explained, refusal
 from tests.commands import run
-from tests.hostile_nodes import endless, garbage, reply
+from tests.hostile_nodes import reply
 from tests.onboarding.serving import Sshd, at_home, serving
 
 pytestmark = pytest.mark.slow
@@ -85,52 +84,6 @@ def asked(*questions: Question, last: float = 180) -> dict[str, Answer]:
 
 def question(name: str, given: Data) -> Question:
     return Question(name, given, "0123456789abcdef")
-
-
-class Stored:
-    """Answers every script as this machine did the first one, for the node and run it names."""
-
-    def __init__(self) -> None:
-        self._body = b""
-        self._lock = threading.Lock()
-
-    def __call__(self, channel: Channel, command: bytes) -> None:
-        script = b"".join(iter(lambda: channel.recv(32768), b""))
-        words = re.search(rb"node=\$\{1:-(\S+)\}", script)
-        number = re.search(rb"'@@gpu-node' '([0-9a-f]{16})'", script)
-        with self._lock:
-            if not self._body:
-                done = subprocess.run(["sh", "-c", command], input=script, capture_output=True)
-                self._body = re.sub(rb"(?m)^@@gpu-node script .*\n", b"", done.stdout)
-        stamp = b""
-        if words and number:
-            stamp = b"\n@@gpu-node script %b %b %d x y\n" % (number[1], words[1], time.time())
-        reply(channel, stamp + self._body)
-
-
-def test_the_same_report_as_over_ssh(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the same answers, but for what a clock has."""
-    monkeypatch.setattr("gpu_node.cli.loading.cooperate", lambda: None)
-    file = inventory(sshd, a100_01=data(sshd), v100_01=data(sshd))
-    sshd.answer = Stored()
-    reports = [_report(file, *words) for words in ((), ("--via", "clustershell"))]
-    assert reports[0]["hosts"]["v100-01"]["facts"]["toolchain"]["kernel"]
-    assert reports[0] == reports[1]
-
-
-def _report(file: str, *words: str) -> Data:
-    """Return a report as JSON without its time, clocks, and the host key of a session."""
-    done = run("gpu-node", "drift", file, "--format", "json", *words)
-    assert done.err == ""
-    found: Data = json.loads(done.out)
-    del found["generated"], found["summary"]
-    for host in found["hosts"].values():
-        host["facts"].pop("clock", None)
-        host["facts"]["ssh"].pop("reached")
-        del host["status"]
-        host["findings"] = [each for each in host["findings"] if "clock" not in each["rule"]]
-    found["differences"] = [each for each in found["differences"] if "clock" not in each["fact"]]
-    return found
 
 
 def test_the_errors_of_a_login(sshd: Sshd) -> None:
@@ -212,50 +165,13 @@ def test_a_jump_host_that_is_none(sshd: Sshd, tmp_path: Path) -> None:
     """The node has the reason, and the others are asked."""
     config = tmp_path / "config"
     config.write_text("Host far\n ProxyJump a$b\nHost *\n CheckHostIP no\n")
-    sshd.answer = Stored()
+    answers = {"near": Answers()}
+    sshd.answer = lambda channel, command: _by_script(channel, command, answers)
     given = data(sshd, ssh_config_file=str(config))
     found = asked(question("far", {**given, "ssh_hostname": "far"}), question("near", given))
     assert found["near"].error is None
     assert (found["far"].reached, found["far"].state) == (False, None)
     assert "the jump host 'a$b' is not [user@]host[:port]" in (found["far"].error or "")
-
-
-def test_answers_are_judged(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As over SSH: a node that sends without end, garbage, or another's answer is unreadable."""
-    monkeypatch.setattr(clustershell, "MOST_BYTES", 1024 * 1024)
-    monkeypatch.setattr(clustershell, "MOST_LINES", 15_000)
-    honest = Answers()
-    nodes: dict[str, Callable[[Channel, bytes], None]] = {
-        "endless": endless,
-        "one-line": lambda channel, _: _without_end(channel),
-        "lines": lambda channel, _: _many_lines(channel),
-        "garbage": garbage,
-        "another": lambda channel, command: honest(channel, command, b"another", b"a100-01"),
-        "earlier": lambda channel, command: honest(channel, command, b"0123456789", b"9999999999"),
-        "good": honest,
-    }
-    sshd.answer = lambda channel, command: _by_script(channel, command, nodes)
-    found = asked(*(question(name, data(sshd)) for name in nodes))
-    errors = {name: each.error for name, each in found.items()}
-    assert errors.pop("good") is None
-    assert "it sent more than 16 MiB" in (errors.pop("endless") or "")
-    assert "it sent more than 16 MiB" in (errors.pop("one-line") or "")
-    assert "or 500000 lines" in (errors.pop("lines") or "")
-    assert errors.pop("another") == "it is the answer of a100-01"
-    assert errors.pop("earlier") == "it is the answer to an earlier question"
-    assert errors.pop("garbage")
-    assert all(each.reached for each in found.values())
-
-
-def _without_end(channel: Channel) -> None:
-    while True:
-        channel.sendall(b"x" * 32768)
-
-
-def _many_lines(channel: Channel) -> None:
-    """Send few bytes in many lines, and then nothing."""
-    channel.sendall(b"\n" * 20_000)
-    time.sleep(30)
 
 
 class Answers:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
-import time
-import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,13 +50,6 @@ def answer() -> str:
     """The answer of a100-01."""
     (script,) = scripts(HOSTS, VERSION)
     return printed(script, "a100-01").stdout
-
-
-def of_another(answer: str) -> str:
-    """The same answer, of v100-01 on another machine."""
-    return re.sub(
-        r"^(@@gpu-node script \w+) \S+ (\d+) \S+", r"\1 v100-01 \2 other", answer, flags=re.M
-    )
 
 
 def read(folder: Path, **texts: str) -> dict[str, Answer]:
@@ -118,7 +108,7 @@ def test_no_other_user_reads_an_answer(shell: str, tmp_path: Path) -> None:
 def test_answers_are_read(answer: str, tmp_path: Path) -> None:
     """Lines around it, a BOM, and ends of lines as of another system, change nothing."""
     noise = f"\ufeffWelcome\r\n{answer}logout".replace("\n", "\r\n")
-    found = read(tmp_path, a100_01=noise, v100_01=of_another(answer))
+    found = read(tmp_path, a100_01=noise, v100_01=answer.replace(" a100-01 ", " v100-01 "))
     assert list(found) == ["a100-01", "v100-01"]
     for each in found.values():
         assert each.error is None and each.reached
@@ -135,121 +125,6 @@ def test_a_node_without_an_answer(answer: str, tmp_path: Path) -> None:
         f"found no file {tmp_path}/v100-01.txt; next: on the node, "
         "sh a100-01.sh v100-01 >v100-01.txt"  # both are asked the same: one script
     )
-
-
-def _older(answer: str, hours: float) -> str:
-    stamp = str(int(time.time() - hours * 3600))
-    return re.sub(r"^(@@gpu-node script \S+ \S+) \d+", rf"\1 {stamp}", answer, flags=re.M)
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (lambda text: "", "found no answer to a script of gpu-node probe"),
-        (lambda text: "x" * 70_000, "found no answer to a script of gpu-node probe"),
-        (of_another, "it is the answer of v100-01"),
-        (lambda text: _older(text, 25), "it is 25 hours old by the clock of the node"),
-        (lambda text: _older(text, -30), "it is 30 hours ahead by the clock of the node"),
-        (
-            lambda text: re.sub("script [0-9a-f]+", f"script {'0' * 16}", text),
-            "it answers another inventory or version of gpu-node",
-        ),
-        (lambda text: text[: len(text) // 2], "it was cut off before its end"),
-        (lambda text: text + "x" * 17_000_000, "its answer has more than 16 MiB"),
-        (lambda text: text.replace("@@gpu-node done", "@@gpu-node doneish"), "it was cut off"),
-        (lambda text: text * 2, "it holds more than one answer"),
-        (lambda text: text + of_another(text), "it holds more than one answer"),
-        (lambda text: of_another(text) + text, "it holds more than one answer"),
-    ],
-)
-def test_what_is_no_answer_of_the_node(
-    answer: str, change: Callable[[str], str], reason: str, tmp_path: Path
-) -> None:
-    """It is unreadable, with the reason and the next step; it never counts as the node's."""
-    found = read(tmp_path, a100_01=change(answer))["a100-01"]
-    assert (found.state, found.reached) == (None, True)
-    assert reason in (found.error or "")
-
-
-def test_one_machine_for_two_nodes(answer: str, tmp_path: Path) -> None:
-    """A script run twice on one node is no report about two; what either sent is judged."""
-    alone = read(tmp_path, a100_01=answer)["a100-01"].state
-    twice = answer.replace(" a100-01 ", " v100-01 ", 1)
-    found = read(tmp_path, a100_01=answer, v100_01=twice)
-    for name, other in (("a100-01", "v100-01"), ("v100-01", "a100-01")):
-        state = found[name].state
-        assert alone is not None and state is not None
-        *rest, clash = state.unreadable
-        assert tuple(rest) == alone.unreadable
-        assert state.model_copy(update={"unreadable": tuple(rest)}) == alone
-        assert (clash.area, clash.section) == ("host", "host.machine")
-        assert f"the answer of {other} names the same machine" in clash.reason
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda text: _older(text, 25),
-        lambda text: re.sub("script [0-9a-f]+", f"script {'0' * 16}", text),
-        lambda text: text[: len(text) // 2],
-        lambda text: text[: text.index("@@gpu-node begin")],
-    ],
-)
-def test_an_answer_that_is_refused_says_nothing_of_another(
-    answer: str, change: Callable[[str], str], tmp_path: Path
-) -> None:
-    """A node may send the boot id of any other; the user of one who has no script reads it, too."""
-    alone = read(tmp_path, a100_01=answer)["a100-01"]
-    stolen = change(answer.replace(" a100-01 ", " v100-01 ", 1))
-    found = read(tmp_path, a100_01=answer, v100_01=stolen)
-    assert found["v100-01"].error and found["a100-01"] == alone
-
-
-def _planted(answer: str, text: str) -> str:
-    """Return an answer with a text of a user in the output of a section, as the probe sends it."""
-    begin = re.search(r"^(@@gpu-node begin \S+ 0 raw )(\d+)$", answer, re.M)
-    assert begin is not None
-    whole = f"{begin[1]}{int(begin[2]) + len(text)}\n{text}"
-    return answer[: begin.start()] + whole + answer[begin.end() + 1 :]
-
-
-STAMPED = f"\n@@gpu-node script {'0' * 16} a100-01 1 x y\n"
-
-
-def test_marks_within_a_section_are_text(answer: str, tmp_path: Path) -> None:
-    """A user can write a stamp into a file that is read, and an end."""
-    found = read(tmp_path, a100_01=_planted(answer, f"{STAMPED}@@gpu-node done\n"))["a100-01"]
-    assert found.error is None and found.state is not None
-    cut = _planted(answer, "\n@@gpu-node done\n")
-    cut = cut[: cut.index("@@gpu-node done") + 20]
-    found = read(tmp_path, a100_01=cut)["a100-01"]
-    assert "it was cut off before its end" in (found.error or "")
-    only = _planted(answer, STAMPED)
-    headless = only[only.index("@@gpu-node begin") :]
-    found = read(tmp_path, a100_01=headless)["a100-01"]
-    assert "found no answer to a script of gpu-node probe" in (found.error or "")
-
-
-@pytest.mark.parametrize("lines", ["\n", "@@gpu-node begin x 0 raw 9\n"])
-def test_as_many_lines_as_a_file_can_have(answer: str, lines: str, tmp_path: Path) -> None:
-    """Each line would be an object: 16 MiB of them took 476 MiB."""
-    end = "\n@@gpu-node done"
-    text = answer.replace(end, lines * (15_000_000 // len(lines)) + end)
-    read(tmp_path, a100_01=answer)  # what is imported once counts for none
-    (tmp_path / "a100-01.txt").write_text(text)
-    tracemalloc.start()
-    found = read(tmp_path)["a100-01"]
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert "its answer has more than 500000 lines" in (found.error or "")
-    assert most < 100 << 20
-
-
-def test_an_answer_that_was_copied_for_another_node(answer: str, tmp_path: Path) -> None:
-    """Its own node keeps it; the other one has none."""
-    found = read(tmp_path, a100_01=answer, v100_01=answer)
-    assert found["a100-01"].state is not None
-    assert "it is the answer of a100-01" in (found["v100-01"].error or "")
 
 
 @pytest.mark.parametrize(

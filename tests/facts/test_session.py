@@ -104,11 +104,6 @@ def test_what_a_shell_prints_is_no_command_of_ours() -> None:
     assert len(reason(Connector(False, [f"/{'x' * (1 << 20)}: line 1: a"]))) < 3000
 
 
-def test_an_answer_that_breaks_off(whole: list[str]) -> None:
-    """The shell was killed in the middle: the node is asked again, not judged by one half."""
-    assert reason(Connector(False, whole[:20])) == "the probe was cut off before its end; ask again"
-
-
 def sent(script: str) -> bytes:
     """What goes to stdin of a node for a script."""
     return "".join(f"{line}\n" for line in by_stdin(script)).encode()
@@ -175,13 +170,6 @@ def test_a_script_longer_than_an_argument(shell: str) -> None:
 def test_a_connection_that_breaks(error: Exception, expected: str) -> None:
     """Whatever class the transport raises."""
     assert reason(Broken(error)).startswith(expected)
-
-
-def test_a_greeting_in_front_of_a_whole_answer(whole: list[str]) -> None:
-    """Is passed over."""
-    connector = cast(BaseConnector, Connector(True, ["Welcome", "", *whole]))
-    state = probe(cast(Host, SimpleNamespace(connector=connector, data=NOTHING)))
-    assert state.toolchain.kernel
 
 
 def test_a_fact_is_one_argument(shell: str) -> None:

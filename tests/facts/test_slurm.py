@@ -192,36 +192,6 @@ def test_a_job_without_the_name_of_its_node(folder: Path) -> None:
     )
 
 
-def test_a_text_of_a_user_is_no_word_of_the_job(folder: Path) -> None:
-    """In a section such a line counts for nothing."""
-    forged = (
-        "@@gpu-node begin toolchain.os 0 raw 18\n@@gpu-node unnamed\n@@gpu-node end toolchain.os"
-    )
-    change = f"awk '{{ print }} /@@gpu-node script/ {{ print forged }}' forged='{forged}'"
-    (folder / "instead.a100-01").write_text(f'"$@" | {change}\n')
-    found = asked("a100-01")["a100-01"]
-    assert found.state is not None, found.error
-
-
-@pytest.mark.parametrize(
-    ("script", "reason"),
-    [
-        ('SLURMD_NODENAME=other; exec "$@"', "it is the answer of other"),
-        ('sed s/0123456789abcdef/fedcba9876543210/ | "$@"', "it is the answer to an earlier"),
-        ('"$@" | head -c 3000; exit 1', "the probe was cut off before its end"),
-        ("echo '@@gpu-node done'", "its answer does not name the node"),
-        ("yes @@gpu-node | head -c 20000000", "it sent more than 16 MiB"),
-        ("echo hello", "the login shell ended first"),
-    ],
-)
-def test_what_is_no_answer_of_the_node(folder: Path, script: str, reason: str) -> None:
-    """It is unreadable, and never counts as the node's."""
-    (folder / "instead.v100-01").write_text(f"{script}\n")
-    found = asked("v100-01")["v100-01"]
-    assert (found.state, found.reached) == (None, True)
-    assert reason in (found.error or "")
-
-
 # Notes a SIGTERM, as srun cancels its job for it.
 SLOW = "trap 'echo cancelled >>{folder}/cancelled; exit 1' TERM\nsleep 60 &\nwait\n"
 

@@ -22,7 +22,6 @@ from gpu_node.facts.probe.managed_block import Block, Own
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import Reading, Readings, Unreadable
 from gpu_node.facts.ssh import state as ssh
-from gpu_node.verify import nodes
 from tests.drift import states
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPb01Cgp7w8CmSCXX0S/3NsMWmeI1c6ZkQOOpwc48wdW"
@@ -293,28 +292,3 @@ def test_what_rules_compare_as_numbers(change: dict[str, Any]) -> None:
         nccl.parse_environment(
             json.dumps({**ENVIRONMENT, "torch": {**ENVIRONMENT["torch"], **change}})
         )
-
-
-LOOK = {
-    **{"python": "/usr/bin/python3", "names": {"a": "192.0.2.1", "b": None}, "port": 29500},
-    **{"root": True, "deepspeed": False, "torch": "2.1.0+cu121"},
-}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"python": "-c"},
-        {"python": "/usr/bin/python3\nid"},
-        {"port": 0},
-        {"port": 70000},
-        {"gpus": 4_000_000_000},
-        {"names": {"a": "192.0.2.1;id"}},
-        {"torch": "2.1; id"},
-    ],
-)
-def test_words_for_a_launcher(change: dict[str, Any]) -> None:
-    """The first node's Python and port are in what the others are started with."""
-    assert nodes.parse_look(f"{nodes.MARK}{json.dumps(LOOK)}").port == 29500
-    with pytest.raises(Unreadable):
-        nodes.parse_look(f"{nodes.MARK}{json.dumps({**LOOK, **change})}")
