@@ -16,7 +16,8 @@ from tests.drift import hostile
 GOOD = ("a-01", "a-02")
 SSH, CLUSTERSHELL, SLURM, FILES = "ssh", "clustershell", "slurm", "answers"
 WAYS = (SSH, CLUSTERSHELL, SLURM, FILES)
-BODY = "\n".join(hostile.output({}))
+_ROOT = {"limits.user": "0 root\n0 root"}
+BODY = "\n".join(hostile.output(_ROOT))
 # It steers a terminal, hides, or is half a character.
 CONTROLS = "\x1b]0;owned\x07\x9b2J\x1b[2J\u202e\u200b\r[red]"
 _SIZE = re.compile(rf"{MARK} begin shm\.size .*\n.*\n{MARK} end shm\.size")
@@ -211,7 +212,7 @@ ENDLESS = {
     "silent": Hostile(
         lambda name: stamp(name), "it sent nothing for 30 s", {FILES: "found no file"}, "is silent"
     ),
-    "many-lines": Hostile(lambda name: stamp(name) + "\n" * 600_000, "500000 lines"),
+    "many-lines": Hostile(lambda name: stamp(name) + "\n" * 15_000_000, "500000 lines"),
     "many-marks": Hostile(
         lambda name: stamp(name).encode() + _BEGIN * 100_000, by={FILES: _CUT_OFF}
     ),

@@ -76,7 +76,8 @@ node=$(printf '%s\n' "$script" | sed -n 's/^node=${1:-\([a-z0-9-]*\)}$/\1/p')
 for word; do case $word in --nodelist=*) node=${word#*=} ;; esac; done
 number=$(printf '%s\n' "$script" | sed -n "s/.*'@@gpu-node' '\([0-9a-f]\{16\}\)'.*/\1/p")
 cd "FOLDER/sent"
-sed "s/NUMBER/$number/" "$node"
+sed "s/NUMBER/$number/; 9q" "$node"
+tail -n +10 "$node"
 case $(cat "$node.then") in
   "goes on") while cat "$node"; do :; done ;;
   "is silent") exec sleep 100 ;;
@@ -85,8 +86,8 @@ esac
 """
 SINFO = "#!/bin/sh\n" + "".join(f"echo '{name}|idle|(null)|none'\n" for name in ROWS)
 MOST_BYTES = 17 << 20
-# Measured:
-MOST_SECONDS, MOST_MEMORY = 10, 3
+# Measured: 1.8 times as much of a processor, and 2.4 times as much memory.
+MOST_SECONDS, MOST_MEMORY = 4, 3
 # pyinfra's own styles.
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -265,12 +266,9 @@ def test_each_is_named_and_the_others_are_as_before(
     assert left == dict.fromkeys(SECTIONS, unread(hosts[GOOD[0]]))
 
 
-@pytest.mark.parametrize("machine", ["m", "m\x1b]0;owned\x07"])
-def test_a_clash_is_a_finding_of_both(
-    site: Site, well: Callable[[str], dict[str, Any]], machine: str
-) -> None:
+def test_a_clash_is_a_finding_of_both(site: Site, well: Callable[[str], dict[str, Any]]) -> None:
     """It is the only word of a node that a file of another one can cause."""
-    both = (GOOD[0], "x-controls")
+    both, machine = (GOOD[0], "x-controls"), "m\x1b]0;owned\x07"
     rows = {**WELL, **{name: Hostile(lambda name: stamp(name, machine) + BODY) for name in both}}
     code, out = reported(site, FILES, "worst", rows)
     hosts = json.loads(out)["hosts"]
@@ -296,7 +294,6 @@ def test_the_worst(site: Site, way: str) -> None:
         costs.append(cost)
     shown(way, "worst", outs[1], of_good(json.loads(outs[0])["hosts"]))
     (seconds, memory), (most_seconds, most_memory) = costs
-    print(way, costs)
     assert most_seconds < MOST_SECONDS * seconds
     assert most_memory < MOST_MEMORY * memory
 
@@ -304,12 +301,13 @@ def test_the_worst(site: Site, way: str) -> None:
 def planned(site: Site, group: str) -> list[str]:
     """Return what a dry deploy prints of the good nodes."""
     site.answer(ROWS, group)
-    limit = [f"--limit={each}" for each in ("good", group)]
+    limit = [f"--limit={each}" for each in dict.fromkeys(("good", group))]
     done = run("pyinfra", "--dry", str(site.file.with_suffix(".py")), "deploy/gpu_node.py", *limit)
     text = STYLE.sub("", done.out + done.err)
-    # A change is printed with the number and the names of its nodes.
+    # A change is printed with the number and the names of its nodes, of which many are cut off.
     text = re.sub(r" +\d+ \((.*)\) *-", lambda found: f": {found[1]}", text)
-    lines = [re.sub("(, )?x-[a-z0-9-]+", "", line).strip() for line in text.splitlines()]
+    text = re.sub(r"(?m)(, )?x-[a-z0-9-]+|\.\.\. *$", "", text)
+    lines = [line.strip() for line in text.splitlines()]
     return sorted(line for line in lines if GOOD[0] in line or GOOD[1] in line)
 
 
@@ -337,8 +335,11 @@ def test_operations_on_them(site: Site) -> None:
     words = [site.file.with_suffix(".py"), site.folder / "deploy.py"]
     done = run("pyinfra", "-y", *map(str, words), "--limit=good", "--limit=worst", "-v")
     text = STYLE.sub("", done.out + done.err)
-    print(text[-9000:])
-    assert {name for name in GOOD if f"[{name}] Success" in text} == {*GOOD}
-    assert "[x-endless] Error" in text and "sent more than 16 MiB" in text
+    ends = dict(re.findall(r"\[(\S+)\] +(Success|Error)", text))
+    wanted = {
+        name: "Error" for name in ("x-endless", "x-endless-lines", "x-many-lines", "x-silent")
+    }
+    assert ends == dict.fromkeys((*GOOD, *GROUPS["worst"]), "Success") | wanted
+    assert "sent more than 16 MiB" in text
     assert "Traceback" not in text
     assert [line for line in text.split("\n") if visible(line, 1 << 20) != line] == []

@@ -165,7 +165,7 @@ def test_a_jump_host_that_is_none(sshd: Sshd, tmp_path: Path) -> None:
     """The node has the reason, and the others are asked."""
     config = tmp_path / "config"
     config.write_text("Host far\n ProxyJump a$b\nHost *\n CheckHostIP no\n")
-    answers = {"near": Answers()}
+    answers: dict[str, Callable[[Channel, bytes], None]] = {"near": Answers()}
     sshd.answer = lambda channel, command: _by_script(channel, command, answers)
     given = data(sshd, ssh_config_file=str(config))
     found = asked(question("far", {**given, "ssh_hostname": "far"}), question("near", given))
