@@ -1,11 +1,8 @@
-"""Every fault of the catalogue: only its rule reports it, it is repaired, and nothing else changes.
-
-One fault of each area is a test of the lab lane; the whole catalogue is the lane of the faults.
-"""
+"""Every fault of the catalogue: its rule alone reports it, it is repaired, nothing else changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
@@ -15,15 +12,8 @@ from pathlib import Path
 import pytest
 
 from gpu_node.lab import faults, nodes
-from tests.e2e.conftest import (
-    APT_NODE,
-    CONVERGED,
-    apt_inventory,
-    converge_unless_kept,
-    write_inventory,
-)
+from tests.e2e.conftest import CONVERGED, converge_unless_kept, write_inventory
 from tests.e2e.on_lab import (
-    INVENTORY,
     MANAGED,
     changed,
     converge,
@@ -33,6 +23,7 @@ from tests.e2e.on_lab import (
     manifest,
 )
 
+pytestmark = pytest.mark.faults
 INTERRUPTED = " of an interrupted run"
 CATALOGUE = faults.catalogue()
 # More at once, and a round that fails would be a riddle.
@@ -40,36 +31,16 @@ TOGETHER = 3
 # What waits to be confirmed is recorded there while a run is at work.
 RECORD = "/var/lib/gpu-node/pending"
 # Nodes that are not converged: no round has used them yet, or a fault stays on them.
-_broken = {*MANAGED, APT_NODE}
+_broken = {*MANAGED}
 
 
-def _heal(chosen: Sequence[str], folder: Path) -> None:
-    """Have these nodes converged; in the lane `faults` the first round needs no boot for that."""
-    site = INVENTORY if chosen == MANAGED else apt_inventory(folder, {})
-    if not converge_unless_kept(chosen, site):
-        nodes.put_back(sorted(_broken & set(chosen)), CONVERGED)
-    _broken.difference_update(chosen)
+def _heal() -> None:
+    """Have the nodes converged; the first round needs no boot for that."""
+    if not converge_unless_kept():
+        nodes.put_back(sorted(_broken), CONVERGED)
+    _broken.clear()
 
 
-def _area(fault: faults.Fault) -> str:
-    """Return the area of a fault: that of the first rule that reports it."""
-    return fault.expect[0].rule.split(".")[0] if fault.expect else ""
-
-
-def _one_of_each_area() -> dict[str, faults.Fault]:
-    """The first fault of each area that is repaired, by name; another lane uses the apt node."""
-    first: dict[str, faults.Fault] = {}
-    # One that takes both nodes has a round of its own.
-    for fault in sorted(CATALOGUE.values(), key=lambda each: each.shared is not None):
-        if fault.repaired and _area(fault) and fault.node in MANAGED:
-            first.setdefault(_area(fault), fault)
-    return {fault.name: fault for fault in first.values()}
-
-
-ONE_OF_EACH = _one_of_each_area()
-
-
-@pytest.mark.lab
 def test_there_are_enough_faults() -> None:
     """The catalogue was found, and has a fault for each rule and a control."""
     assert len(CATALOGUE) >= 15
@@ -88,7 +59,6 @@ def _rounds(chosen: Iterable[faults.Fault]) -> list[tuple[faults.Fault, ...]]:
         staying = [group for group in mine if not all(map(_ends_well, group))]
         repaired = [group for group in theirs if all(map(_ends_well, group))]
         rounds += zip_longest(staying, repaired, fillvalue=())
-    rounds += [(group, ()) for group in _groups(chosen, APT_NODE)]
     rounds += [((fault,), ()) for fault in chosen if fault.shared]
     return [(*left, *right) for left, right in rounds]
 
@@ -126,44 +96,30 @@ def _name(faults_: tuple[faults.Fault, ...]) -> str:
     return "+".join(fault.name for fault in faults_)
 
 
-QUICKER, WHOLE = _rounds(ONE_OF_EACH.values()), _rounds(CATALOGUE.values())
-ROUNDS = [
-    pytest.param(each, marks=lane, id=_name(each))
-    for lane, rounds in ((pytest.mark.lab, QUICKER), (pytest.mark.faults, WHOLE))
-    for each in rounds
-]
+ROUNDS = _rounds(CATALOGUE.values())
 
 
-@pytest.mark.lab
 def test_each_fault_has_its_round() -> None:
-    """No fault of the catalogue is left out, and each is on a node that a round checks."""
-    assert sorted(fault.name for each in WHOLE for fault in each) == sorted(CATALOGUE)
+    """No fault is left out, and none is on v100-02, which another lane uses meanwhile."""
+    assert sorted(fault.name for each in ROUNDS for fault in each) == sorted(CATALOGUE)
 
 
-@pytest.mark.lab
-def test_each_area_has_a_fault_in_the_quicker_lane() -> None:
-    """Each area whose faults are repaired has exactly one."""
-    repaired = {_area(fault) for fault in CATALOGUE.values() if fault.repaired and fault.expect}
-    assert sorted(map(_area, ONE_OF_EACH.values())) == sorted(repaired)
-
-
-@pytest.mark.parametrize("together", ROUNDS)
+@pytest.mark.parametrize("together", ROUNDS, ids=_name)
 def test_faults(together: tuple[faults.Fault, ...], tmp_path: Path) -> None:
     """Reported right, dry run exact, repaired or refused, all else as before, then no change."""
-    chosen = MANAGED if together[0].node in MANAGED else (APT_NODE,)
-    _heal(chosen, tmp_path)
-    settings: dict[str, dict[str, object]] = {node: {} for node in chosen}
+    _heal()
+    settings: dict[str, dict[str, object]] = {node: {} for node in MANAGED}
     if not any("ssh" in _areas(fault) for fault in together):
         # Every probe would log in from every node to every node, and find what it always finds.
-        settings = {node: {"ssh_mesh": False} for node in chosen}
+        settings = {node: {"ssh_mesh": False} for node in MANAGED}
     for fault in together:
         settings[fault.node].update(fault.inventory)
-    path = (write_inventory if chosen == MANAGED else apt_inventory)(tmp_path, settings)
+    path = write_inventory(tmp_path, settings)
     for fault in together:
         _broken.update(fault.nodes)
         faults.inject(fault)
     expected = {(each.node, each.rule, each.fixable) for fault in together for each in fault.expect}
-    before = {node: manifest(node) for node in chosen}
+    before = {node: manifest(node) for node in MANAGED}
     lost = any(fault.unreadable for fault in together)
     with ThreadPoolExecutor() as beside:
         seen, planned = beside.submit(drift, path), beside.submit(dry, path, unreadable=lost)
@@ -177,7 +133,7 @@ def test_faults(together: tuple[faults.Fault, ...], tmp_path: Path) -> None:
     result = converge_and_report(path)
     failed = _failing(together, report.json)
     # pyinfra has no result of a run in which every host failed.
-    if failed != set(chosen):
+    if failed != set(MANAGED):
         _as_planned(plan, result.executed, failed)
         assert result.failed == sorted(failed)
     assert (result.code == 0) == (not failed), result.err
