@@ -19,8 +19,8 @@ MAKE = f': >>"$1"; chmod {MODE:o} "$1"'
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# Whether this process holds the lock already: `lab up` resets nodes, too.
-_held = False
+# The locks that this process holds already: `lab up` resets nodes, too.
+_held: set[Path] = set()
 
 
 def file() -> Path:
@@ -30,19 +30,22 @@ def file() -> Path:
 
 
 @contextmanager
-def held() -> Iterator[None]:
-    """Hold the lab's lock, and wait for the process that has it; may be nested."""
-    global _held
-    if _held:
+def held(what: str = "") -> Iterator[None]:
+    """Hold the lab's lock, and wait for the process that has it; may be nested.
+
+    `what` is built beside the lab, under a separate lock: nodes may be reset meanwhile.
+    """
+    path = file().with_name(f"{what}{file().name}")
+    if path in _held:
         yield
         return
-    descriptor = _opened()
+    descriptor = _opened(path)
     try:
         _lock(descriptor)
-        _held = True
+        _held.add(path)
         yield
     finally:
-        _held = False
+        _held.discard(path)
         os.close(descriptor)
 
 
@@ -67,26 +70,26 @@ def holder(at: os.stat_result, locks: str) -> str:
     return ""
 
 
-def _opened() -> int:
+def _opened(path: Path) -> int:
     try:
         try:
-            return _open()
+            return _open(path)
         except PermissionError:  # on some systems only root may write to /run/lock
-            as_root(["sh", "-euc", MAKE, "sh", file()])
-            return _open()
+            as_root(["sh", "-euc", MAKE, "sh", path])
+            return _open(path)
     except OSError as error:
-        raise LabError(f"{file()} cannot be opened: {error.strerror}") from None
+        raise LabError(f"{path} cannot be opened: {error.strerror}") from None
 
 
-def _open() -> int:
+def _open(path: Path) -> int:
     """Open the file for reading, which is enough to lock one that another user has made."""
     try:
-        return os.open(file(), os.O_RDONLY)
+        return os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         try:
-            descriptor = os.open(file(), os.O_RDONLY | os.O_CREAT | os.O_EXCL, MODE)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, MODE)
         except FileExistsError:  # another command was faster
-            return os.open(file(), os.O_RDONLY)
+            return os.open(path, os.O_RDONLY)
         os.fchmod(descriptor, MODE)  # whatever the umask
         return descriptor
 

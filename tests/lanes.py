@@ -56,18 +56,16 @@ FIRST = ("speed",)
 class Lane:
     """Commands that run one after the other; `after` are lanes that must have ended before.
 
-    `shares` is what `python -m gpu_node.lab.shared` builds for it; `nice` is the niceness of its
-    processes.
+    `nice` is the niceness of its processes.
     """
 
     commands: Sequence[Sequence[str]]
     after: Sequence[str] = FIRST
-    shares: str = ""
     nice: int = 0
 
 
-def _tests(*words: str, after: Sequence[str] = FIRST, shares: str = "", nice: int = 0) -> Lane:
-    return Lane([[*PYTEST, *words]], after, shares, nice)
+def _tests(*words: str, after: Sequence[str] = FIRST, nice: int = 0) -> Lane:
+    return Lane([[*PYTEST, *words]], after, nice)
 
 
 def _files(*names: str) -> list[str]:
@@ -133,35 +131,45 @@ LANES = {
         nice=BEHIND,
     ),
     **{name: _tests("-m", QUICK, *folders, nice=BEHIND) for name, folders in QUICK_PARTS.items()},
-    "lab": _tests(
-        *_ON_LAB, *(f"--ignore={file}" for file in (*APT_NODE, *ALL_NODES)), shares="lab"
-    ),
-    "lab-apt": _tests("-m", LAB, *APT_NODE, shares="lab"),
-    "lab-all": _tests("-m", LAB, *ALL_NODES, after=["lab", "lab-apt"], shares="lab"),
-    "kernel": _tests("-m", "kernel", "tests/kernel", shares="kernel"),
+    "lab": _tests(*_ON_LAB, *(f"--ignore={file}" for file in (*APT_NODE, *ALL_NODES))),
+    # For tests of launchers, which would wait for it; the others use the lab meanwhile.
+    "lab-launcher": Lane([[sys.executable, "-m", "gpu_node.lab.launcher.layer"]]),
+    "lab-apt": _tests("-m", LAB, *APT_NODE),
+    "lab-all": _tests("-m", LAB, *ALL_NODES, after=["lab", "lab-apt"]),
+    "kernel": _tests("-m", "kernel", "tests/kernel"),
     "faults": _tests(
-        "-m",
-        "faults",
-        "tests/e2e/test_faults.py",
-        after=["lab", "lab-apt", "lab-all"],
-        shares="lab",
+        "-m", "faults", "tests/e2e/test_faults.py", after=["lab", "lab-apt", "lab-all"]
     ),
-    "lab-slow": _tests("-m", "lab_slow", "tests/e2e", after=["faults"], shares="lab"),
-    "kernel-slow": _tests("-m", "kernel_slow", "tests/kernel", after=["kernel"], shares="kernel"),
+    "lab-slow": _tests(
+        *("-m", "lab_slow", "tests/e2e", *(f"--ignore={file}" for file in APT_NODE)),
+        after=["faults", "lab-slow-apt"],
+    ),
+    # Beside the faults, which are on the two rpm nodes.
+    "lab-slow-apt": _tests("-m", "lab_slow", *APT_NODE, after=["lab", "lab-apt", "lab-all"]),
+    "kernel-slow": _tests("-m", "kernel_slow", "tests/kernel", after=["kernel"]),
     "slurm": _tests("-m", "slurm", "tests/slurm"),
     "slow": _tests("-m", "slow", *_files_with("pytest.mark.slow")),
     "pip": _tests("-m", "pip", "tests/deploy", after=_behind("pip")),
     "real-wheels": _tests("-m", "real_wheels", "tests/real_wheels", after=_behind("real-wheels")),
     "shells": _tests("-m", SHELLS, "tests/", after=_behind("shells")),
-    # Again, with all examples instead of a tenth.
+    # What hypothesis drives, again, with all examples instead of a tenth; its plugin marks that.
     "fuzz": Lane(
-        [["env", f"{ALL}=1", *PYTEST, "-m", QUICK, *_files_with("max_examples=examples(")]],
+        [
+            [
+                *("env", f"{ALL}=1", *PYTEST, "-m", f"hypothesis and {QUICK}"),
+                *_files_with("max_examples=examples("),
+            ]
+        ],
         _behind("fuzz"),
     ),
     "chaos": Lane([[sys.executable, "-m", "tests.chaos"]], after=()),
 }
 # Parts of a lane that run side by side; those of the lab by the nodes that their tests use.
-GROUPS = {"quick": ["quick", *QUICK_PARTS], "lab": ["lab", "lab-apt", "lab-all"]}
+GROUPS = {
+    "quick": ["quick", *QUICK_PARTS],
+    "lab": ["lab", "lab-launcher", "lab-apt", "lab-all"],
+    "lab-slow": ["lab-slow", "lab-slow-apt"],
+}
 
 
 @dataclass
@@ -304,31 +312,6 @@ def _end(lanes: list[Running]) -> None:
         each.end(signal.SIGKILL)
 
 
-def _build(names: Iterable[str]) -> int:
-    """Build what the lanes share, before any of them starts."""
-    lanes = [LANES[name] for each in names for name in GROUPS.get(each, [each])]
-    shares = dict.fromkeys(lane.shares for lane in lanes if lane.shares)
-    if not shares:
-        return 0
-    process = None
-    try:
-        with _signals_wait():
-            process = subprocess.Popen(
-                [sys.executable, "-m", "gpu_node.lab.shared", *shares],
-                cwd=REPOSITORY,
-                preexec_fn=_as_started_manually,
-            )
-        return process.wait()
-    except Ended:
-        if process is not None:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(ENDING_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-        raise
-
-
 def _sudo_problem() -> str:
     """Return why the lanes cannot use sudo: they have no terminal on which it could ask."""
     if os.geteuid() == 0 or shutil.which("sudo") is None:
@@ -367,7 +350,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def main(names: Sequence[str]) -> int:
-    """Build what is shared, and run the lanes."""
+    """Run the lanes."""
     if unknown := [name for name in names if name not in LANES and name not in GROUPS]:
         print(f"tests: no lane {unknown[0]}; there are: {', '.join(LANES)}", file=sys.stderr)
         return 1
@@ -376,7 +359,7 @@ def main(names: Sequence[str]) -> int:
         if [*names] != ["check"] and (problem := _sudo_problem()):
             print(f"tests: {problem}", file=sys.stderr)
             return 1
-        return _build(names) or run(names)
+        return run(names)
     except Ended:
         print("tests: interrupted", file=sys.stderr)
         return 1

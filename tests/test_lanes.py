@@ -26,7 +26,7 @@ from tests.real_wheels import conftest as real_wheels
 
 HERE = Path(__file__).parent
 # Lanes of what has no marker.
-UNMARKED = ("speed", "check", *lanes.GROUPS["quick"], "fuzz", "chaos")
+UNMARKED = ("speed", "check", *lanes.GROUPS["quick"], "fuzz", "lab-launcher", "chaos")
 # Lanes that only a call of their target runs.
 APART = ("chaos",)
 MARKED = re.compile(r"pytest\.mark\.([a-z_]+)")

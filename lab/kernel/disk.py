@@ -77,10 +77,9 @@ def flavours() -> tuple[str, str]:
 
 
 def build() -> None:
-    """Leave finished disks, and the tree they are made from; the caller holds the lab's lock."""
+    """Leave finished disks, from the tree, which exists; the caller holds their lock."""
     if place().is_dir():
         return
-    tree.build()
     with step("installing a kernel, GRUB and the driver on a disk, one to four minutes"):
         remove_outdated()
         _build()

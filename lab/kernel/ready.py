@@ -2,7 +2,7 @@
 
 import os
 
-from gpu_node.lab import lock
+from gpu_node.lab import lock, tree
 from gpu_node.lab.kernel import disk, machine, qemu, saved
 from gpu_node.lab.kernel.machine import Machine
 from gpu_node.lab.machine import as_root
@@ -14,6 +14,8 @@ def build() -> None:
     qemu.install()
     if not _is_built():
         with lock.held():
+            tree.build()
+        with lock.held("kernel-"):
             _build()
 
 

@@ -1,4 +1,7 @@
-"""Builds the layer that holds the launcher, once, and puts it under the disks of nodes."""
+"""Builds the layer that holds the launcher, once, and puts it under the disks of nodes.
+
+python -m gpu_node.lab.launcher.layer builds it while tests use the lab.
+"""
 
 import hashlib
 import os
@@ -7,7 +10,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpu_node.lab import disks, lock, nodes, roster, tree
+from gpu_node.lab import disks, lock, nodes, prerequisites, roster, tree
+from gpu_node.lab.errors import LabError
 from gpu_node.lab.machine import as_root, run
 from gpu_node.lab.progress import step
 
@@ -33,18 +37,20 @@ def place() -> Path:
 
 def give(names: Iterable[str]) -> None:
     """Boot nodes again with the launcher installed; a reset removes it."""
+    build()
     with lock.held():
-        build()
         for name in names:
             nodes.put_under(name, place() / "upper")
 
 
-@lock.alone
 def build() -> None:
-    """Put the layer into the cache; the nodes' tree must exist."""
-    if not (place() / "upper").is_dir():
-        with step("installing PyTorch, DeepSpeed and pdsh, a minute or two"):
-            _build()
+    """Put the layer into the cache, and the nodes' tree, on which it is."""
+    with lock.held():
+        tree.build()
+    with lock.held("launcher-"):
+        if not (place() / "upper").is_dir():
+            with step("installing PyTorch, DeepSpeed and pdsh, a minute or two"):
+                _build()
 
 
 def _build() -> None:
@@ -72,3 +78,11 @@ def remove_outdated() -> None:
     for path in roster.cache().glob("launcher-*"):
         if path != place() and str(path) not in mounted:
             as_root(["rm", "-rf", "--one-file-system", path])
+
+
+if __name__ == "__main__":
+    try:
+        prerequisites.install("lab")
+        build()
+    except LabError as error:
+        sys.exit(f"lab: {error}")

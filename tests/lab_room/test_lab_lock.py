@@ -65,6 +65,14 @@ def test_the_second_waits_and_prints_that(place: Path, monkeypatch: pytest.Monke
     assert printed == [f"lab: another lab command is running (pid {first.pid}); waiting"]
 
 
+def test_what_is_built_beside_the_lab_waits_for_no_lab_command(
+    place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with holder(place) as first, lock.held("launcher-"), lock.held("launcher-"):
+        assert first.poll() is None
+    assert capfd.readouterr().err == ""
+
+
 def test_a_dead_holder_is_not_waited_for(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with holder(place) as first:
         first.kill()
