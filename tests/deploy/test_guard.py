@@ -243,7 +243,7 @@ def test_a_node_cannot_say_that_a_disk_of_another_is_shared(
 
 
 @given(hostile.changes())
-@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_written_on_a_node_is_made_of_any_answer(change: dict[str, str]) -> None:
     """Whatever another node says, the repair of this one can be planned."""
     around = Nodes("a100-01", hostile.PEERS, {**HEALTHY, hostile.NAME: hostile.found(change)})

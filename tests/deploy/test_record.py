@@ -35,7 +35,7 @@ def test_what_a_shell_writes(shell: str) -> None:
     assert (words_of(line), line, more) == (names, line_of(*names), ["end", ""])
 
 
-@settings(max_examples=examples(2000), deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.lists(st.text(st.characters(exclude_characters="\0"), min_size=1), min_size=1))
 def test_what_python_writes(words: list[str]) -> None:
     """It is the same grammar; half a character of no encoding is a byte, where it is one."""
@@ -43,7 +43,7 @@ def test_what_python_writes(words: list[str]) -> None:
     assert words_of(line_of(*known)) == tuple(known)
 
 
-@settings(max_examples=examples(2000), deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.text(st.sampled_from("ab/ \\0147é\n-")))
 def test_no_other_line_is_read(line: str) -> None:
     """What is read is what is written of it."""
@@ -51,7 +51,7 @@ def test_no_other_line_is_read(line: str) -> None:
     assert not words or line_of(*words) == line
 
 
-@settings(max_examples=examples(2000), deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(
     st.one_of(st.just(""), st.from_regex(r"[0-7]{1,4}", fullmatch=True)),
     st.integers(0, 2**32 - 1),

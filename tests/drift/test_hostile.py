@@ -20,7 +20,7 @@ from tests.drift.hostile import ASKED, NAME, ODD, PEERS
 from tests.examples import examples
 
 QUIET = settings(
-    max_examples=examples(250),
+    max_examples=examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -53,9 +53,9 @@ def beside(other: Seen, first: bool = False) -> Report:
 
 
 @cache
-def without() -> Report:
-    """The report where the hostile node gives no answer at all."""
-    return beside(GONE)
+def without() -> dict[str, HostReport]:
+    """What is reported of the healthy nodes where the hostile one gives no answer at all."""
+    return others(beside(GONE))
 
 
 def others(report: Report) -> dict[str, HostReport]:
@@ -90,17 +90,16 @@ def judge(change: dict[str, str]) -> Report:
     """Read, judge and write what a node with such an answer brings; the others stay as they are."""
     found = hostile.found(change)
     report = beside(Seen(WANTED, found, nodes=PEERS))
-    assert others(report) == others(without())
+    assert others(report) == without()
     assert broken(report.hosts[NAME], (each.section for each in found.unreadable)) == []
-    assert json.loads(render(report))["hosts"].keys() == report.hosts.keys()
-    assert render(report).encode()
+    assert json.loads(render(report).encode())["hosts"].keys() == report.hosts.keys()
     return report
 
 
 def test_the_honest_answer_is_read() -> None:
     """The control: every section has a usable answer."""
     assert {each.section: each.reason for each in hostile.found({}).unreadable} == {}
-    assert others(judge({})) == others(without())
+    judge({})
 
 
 def test_a_section_of_nonsense_is_that_section() -> None:
@@ -141,10 +140,10 @@ def test_no_bytes_end_a_report(change: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("section", [each.name for each in ASKED])
 def test_odd_words_in_a_section_end_no_report(section: str) -> None:
-    """Each of its words in turn, as far as there is time."""
+    """Two of its words; any others are tried above."""
     words = hostile._words(hostile.answers()[section][0])
     every = len(words) * len(ODD)
-    for number in range(every // 3, every, max(1, every // examples(20))):
+    for number in range(every // 3, every, max(1, every // 2)):
         place, odd = divmod(number, len(ODD))
         judge({section: "".join([*words[:place], ODD[odd], *words[place + 1 :]])})
 

@@ -179,7 +179,7 @@ def test_a_name_of_an_inventory_is_a_word(shell: str, start: int, tmp_path: Path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", shells.SH)
-@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(ANY_WORD, min_size=1, max_size=4))
 def test_any_name_is_a_word(shell: str, words: list[str], tmp_path: Path) -> None:
     """Whatever it consists of."""

@@ -158,7 +158,7 @@ def test_each_end_of_a_line(text: bytes) -> None:
 
 
 @given(st.lists(PARTS, max_size=12).map(b"".join))
-@settings(max_examples=examples(40), deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_any_bytes_of_a_user(text: bytes) -> None:
     """In any order."""
     check(text)

@@ -313,7 +313,7 @@ def test_whatever_a_file_holds() -> None:
     assert 0 < edited < len(BAD)
 
 
-@settings(max_examples=examples(300), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(place=st.integers(0, len(LAB)), cut=st.integers(0, 40), put=st.text(max_size=4))
 def test_any_slip_of_the_hand(place: int, cut: int, put: str) -> None:
     """As above, whatever a person, or an editor, did to the file."""
@@ -379,7 +379,7 @@ def files(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["", "\ufeff"])) + text
 
 
-@settings(max_examples=examples(400), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=files(), name=st.sampled_from(["new", "yes", "1.5"]), has_more=st.booleans())
 def test_any_style(text: str, name: str, has_more: bool) -> None:
     """A host that came is read as what it is, the others as before, and it goes without a trace."""

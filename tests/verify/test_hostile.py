@@ -155,7 +155,7 @@ def _row(value: object) -> str:
 
 
 @given(some.dictionaries(some.sampled_from([*output.Line.model_fields]), JSON, max_size=6))
-@settings(max_examples=examples(1000))
+@settings(max_examples=examples(200))
 def test_no_line_of_a_rank_raises(line: dict[str, Any]) -> None:
     """Neither the parser nor the outcome computed from it."""
     given = {"rank": 0, "stage": "done", **line}
