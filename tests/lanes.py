@@ -95,7 +95,7 @@ QUICK_PARTS = {
 }
 
 # The lab's lanes take longest, as they share nodes, and in a virtual machine that waits for a
-# processor time limits pass: the other lanes use the processor time that is left.
+# processor time limits pass: lanes without time limits use the processor time that is left.
 BEHIND = 10
 
 # Tests that use v100-02 alone, or all three nodes. All others use the two rpm nodes.
@@ -149,9 +149,9 @@ LANES = {
     "kernel-slow": _tests("-m", "kernel_slow", "tests/kernel", after=["kernel"]),
     "slurm": _tests("-m", "slurm", "tests/slurm"),
     "slow": _tests("-m", "slow", *_files_with("pytest.mark.slow")),
-    "pip": _tests("-m", "pip", "tests/deploy", after=_behind("pip")),
+    "pip": _tests("-m", "pip", "tests/deploy", after=_behind("pip"), nice=BEHIND),
     "real-wheels": _tests("-m", "real_wheels", "tests/real_wheels", after=_behind("real-wheels")),
-    "shells": _tests("-m", SHELLS, "tests/", after=_behind("shells")),
+    "shells": _tests("-m", SHELLS, "tests/", after=_behind("shells"), nice=BEHIND),
     # What hypothesis drives, again, with all examples instead of a tenth; its plugin marks that.
     "fuzz": Lane(
         [
@@ -161,6 +161,7 @@ LANES = {
             ]
         ],
         _behind("fuzz"),
+        BEHIND,
     ),
     "chaos": Lane([[sys.executable, "-m", "tests.chaos"]], after=()),
 }
