@@ -103,15 +103,6 @@ APT_NODE = _files("other_nodes", "packages_deb", "driver_deb", "contact")
 ALL_NODES = _files("ssh", "workspace", "preflight", "onboard")
 _ON_LAB = ["-m", LAB, "tests/e2e", "tests/lab_room"]
 
-# They run scripts of the deploy here, which remove from /var/tmp what belongs to no process that
-# they see; a script of another lane may run among processes of its own.
-ONE_BY_ONE = ("slow", "pip", "real-wheels", "shells", "fuzz")
-
-
-def _behind(name: str) -> tuple[str, ...]:
-    return (*FIRST, *ONE_BY_ONE[: ONE_BY_ONE.index(name)])
-
-
 LANES = {
     "speed": Lane([[sys.executable, "-m", "bench", "guard"]], after=()),
     "check": Lane(
@@ -149,9 +140,9 @@ LANES = {
     "kernel-slow": _tests("-m", "kernel_slow", "tests/kernel", after=["kernel"]),
     "slurm": _tests("-m", "slurm", "tests/slurm"),
     "slow": _tests("-m", "slow", *_files_with("pytest.mark.slow")),
-    "pip": _tests("-m", "pip", "tests/deploy", after=_behind("pip"), nice=BEHIND),
-    "real-wheels": _tests("-m", "real_wheels", "tests/real_wheels", after=_behind("real-wheels")),
-    "shells": _tests("-m", SHELLS, "tests/", after=_behind("shells"), nice=BEHIND),
+    "pip": _tests("-m", "pip", "tests/deploy", nice=BEHIND),
+    "real-wheels": _tests("-m", "real_wheels", "tests/real_wheels", after=["pip"]),
+    "shells": _tests("-m", SHELLS, "tests/", after=["real-wheels"], nice=BEHIND),
     # What hypothesis drives, again, with all examples instead of a tenth; its plugin marks that.
     "fuzz": Lane(
         [
@@ -160,7 +151,7 @@ LANES = {
                 *_files_with("max_examples=examples("),
             ]
         ],
-        _behind("fuzz"),
+        ["slow"],
         BEHIND,
     ),
     "chaos": Lane([[sys.executable, "-m", "tests.chaos"]], after=()),

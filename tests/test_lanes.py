@@ -96,23 +96,6 @@ def test_a_lane_has_all_files_of_its_marker(marker: str) -> None:
     assert sorted(taken) == sorted(found)
 
 
-def test_no_two_lanes_of_scripts_run_at_once() -> None:
-    """Each of those that share /var/tmp waits for all before it."""
-    for number, name in enumerate(lanes.ONE_BY_ONE):
-        assert {*lanes.ONE_BY_ONE[:number]} <= {*lanes.LANES[name].after}
-    with_scripts = {
-        name
-        for name, lane in lanes.LANES.items()
-        if name not in lanes.GROUPS["quick"]
-        and any(
-            str(word).startswith(("tests/deploy", "tests/real_wheels")) or word == "tests/"
-            for command in lane.commands
-            for word in command
-        )
-    }
-    assert with_scripts == {*lanes.ONE_BY_ONE}
-
-
 def test_all_examples_are_tried_in_a_lane() -> None:
     """The lane has the files that try less in the quick lane."""
     (command,) = lanes.LANES["fuzz"].commands

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.deploy.engine.scripts import FILES, needed, text
-from tests.node_scripts import run_apart
+from tests.deploy.containing import Node
+from tests.node_scripts import Ended, run_apart
 
 KINDS = ("wheels", "packages", "pip", "box")
 # No process has a number as large; the first process lives.
@@ -31,6 +36,24 @@ def test_what_a_killed_run_has_left(shell: str) -> None:
     after = [f'[ "$(ls -A /var/tmp | tr "\\n" " ")" = "{KEPT} " ]']
     done = run_apart(CLEAR, shell, BEFORE, after)
     assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "apart",
+    [
+        pytest.param(lambda: run_apart(CLEAR, "dash", ""), id="alone"),
+        pytest.param(lambda: Node().run(CLEAR, "dash"), id="with containers"),
+    ],
+)
+def test_a_script_of_another_test(apart: Callable[[], Ended]) -> None:
+    """Among processes of its own it does not see that ours runs: it has a /var/tmp of its own."""
+    folder = Path(f"/var/tmp/gpu-node-pip.{os.getpid()}.aB3xY9")
+    folder.mkdir()
+    try:
+        assert apart().code == 0
+        assert folder.is_dir()
+    finally:
+        folder.rmdir()
 
 
 def test_another_accounts_folder(shell: str) -> None:
