@@ -18,9 +18,12 @@ from pyinfra_cli.main import cli
 from gpu_node.facts.ask.gather import ask_each
 from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.inventories.pyinfra_groups import InventoryRefused
+from tests.hostile_nodes import Honest
 from tests.onboarding.serving import Sshd, at_home, serving
 
 MINE = ECDSAKey.generate()
+# The script of a probe starts 25 processes: it is run once for all tests that ask alike.
+HONEST = Honest()
 
 
 @pytest.fixture
@@ -40,6 +43,7 @@ def ask(sshd: Sshd, known_hosts: bytes | None = None, seconds: int = 10, **more:
     `known_hosts` are pinned keys, the server's own where it is None; `more` is data of the host.
     """
     folder = sshd.home.parent
+    sshd.answer = sshd.answer or HONEST
     if known_hosts is None:
         known_hosts = f"[127.0.0.1]:{sshd.port} {sshd.host_key}\n".encode()
     (folder / "known_hosts").write_bytes(known_hosts)
