@@ -247,8 +247,8 @@ def shown(way: str, group: str, out: str, good: Mapping[str, Any]) -> dict[str, 
     wrong = {}
     for name, row in GROUPS[group].items():
         host, shows = hosts[name], row.by.get(way, row.shows)
-        said = [host["error"] or "", *(each["found"] for each in host["findings"])]
-        if not any(shows in each for each in said) or (not shows and host["error"]):
+        texts = [host["error"] or "", *(each["found"] for each in host["findings"])]
+        if not any(shows in each for each in texts) or (not shows and host["error"]):
             wrong[name] = [shows, host["error"], *(unread(host))]
     assert wrong == {}
     return hosts
