@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tests.strings import tree
+
 try:
     from re import _constants as sre  # type: ignore[attr-defined]
     from re import _parser as parser  # type: ignore[attr-defined]
@@ -85,8 +87,8 @@ def uses(rooms: Sequence[str]) -> tuple[set[Use], set[str]]:
                     for each in _patterns(value)
                     for method in methods or ("match", "search")
                 }
-        tree = ast.parse(source)
-        for method, first, flags in filter(None, map(_called, _within_functions(tree))):
+        within = _within_functions(tree(REPOSITORY / name))
+        for method, first, flags in filter(None, map(_called, within)):
             try:
                 made, number = _value(first, module), int(_value(flags, module) if flags else 0)
             except Exception:  # it has a variable of a function
@@ -96,9 +98,9 @@ def uses(rooms: Sequence[str]) -> tuple[set[Use], set[str]]:
     return found, unknown
 
 
-def _within_functions(tree: ast.Module) -> Iterator[ast.AST]:
+def _within_functions(module: ast.Module) -> Iterator[ast.AST]:
     """Yield what functions do; a compiled expression that is applied at once is not apart."""
-    inside = (each for each in ast.walk(tree) if isinstance(each, (ast.FunctionDef, ast.Lambda)))
+    inside = (each for each in ast.walk(module) if isinstance(each, (ast.FunctionDef, ast.Lambda)))
     every = list(dict.fromkeys(node for each in inside for node in ast.walk(each)))
     applied = {
         node.func.value

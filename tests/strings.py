@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,14 +37,21 @@ class Shown(NamedTuple):
     text: str
 
 
-def shown(room: str) -> Iterator[Shown]:
+@cache
+def tree(path: Path) -> ast.Module:
+    """Return a module that several tests read."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def shown(room: str) -> tuple[Shown, ...]:
     """Return the texts of a room, by file and line."""
-    for path in sorted((REPOSITORY / room).rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        name = str(path.relative_to(REPOSITORY))
-        for line, text in sorted(_texts(tree, room == "cli")):
-            if _is_prose(text):
-                yield Shown(name, line, " ".join(text.split()))
+    return tuple(
+        Shown(str(path.relative_to(REPOSITORY)), line, " ".join(text.split()))
+        for path in sorted((REPOSITORY / room).rglob("*.py"))
+        for line, text in sorted(_texts(tree(path), room == "cli"))
+        if _is_prose(text)
+    )
 
 
 def _is_prose(text: str) -> bool:
@@ -112,16 +120,18 @@ if __name__ == "__main__":
     main()
 
 
-def constants(path: Path) -> Iterator[str]:
-    """Yield each constant of a module as text, less its docstrings."""
-    tree = ast.parse(path.read_text())
+@cache
+def constants(path: Path) -> tuple[str, ...]:
+    """Return each constant of a module as text, less its docstrings."""
     docstrings = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and id(node) not in docstrings:
-            yield str(node.value)
+    return tuple(
+        str(node.value)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Constant) and id(node) not in docstrings
+    )

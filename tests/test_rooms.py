@@ -7,7 +7,6 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable
-from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -16,8 +15,11 @@ import pytest
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.facts.areas import AREAS
 from gpu_node.facts.node import NodeState
+from tests.strings import tree
 
 REPOSITORY = Path(__file__).parent.parent
+# ruff has each `import` on a line of its own.
+_IMPORT = re.compile(r"^[ ]*(?:from|import) (\w+)\b", re.MULTILINE)
 # The table of rooms: a room, what it contains, and what it may import.
 _ROW = re.compile(r"^\| `(\w+)/` \| .* \| ([^|]*) \|$", re.MULTILINE)
 TABLE = dict(_ROW.findall((REPOSITORY / "docs" / "ARCHITECTURE.md").read_text()))
@@ -53,11 +55,6 @@ TESTS = sorted((REPOSITORY / "tests").rglob("*.py"))
 BENCH = sorted((REPOSITORY / "bench").rglob("*.py"))
 
 
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
 def _offenders(paths: Iterable[Path], offence: Callable[[Path], object]) -> dict[str, object]:
     """Return what is wrong with each module of which something is."""
     return {_name(path): found for path in paths if (found := offence(path))}
@@ -69,7 +66,7 @@ def imported(path: Path, less: Collection[str] = ()) -> set[str]:
     Imports of the modules in `less` are left out.
     """
     names: set[str] = set()
-    for node in ast.walk(_tree(path)):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}.difference(less)
         elif isinstance(node, ast.ImportFrom) and node.module not in less:
@@ -81,11 +78,12 @@ def imported(path: Path, less: Collection[str] = ()) -> set[str]:
 def generic(path: Path) -> set[str]:
     """Return the rooms that a module imports by a name that another project may have as well."""
     names: set[str] = set()
-    for node in ast.walk(_tree(path)):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module.split(".")[0])
+    if {*_IMPORT.findall(path.read_text())} & {*MAY_IMPORT}:  # or it is a text alone
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module.split(".")[0])
     return names & set(MAY_IMPORT)
 
 
@@ -124,7 +122,7 @@ def test_rooms_are_imported_by_one_name() -> None:
 def modules_imported(path: Path, modules: Collection[str]) -> set[str]:
     """Return those of `modules` that a module imports, wherever in it, also for typing alone."""
     named: set[str] = set()
-    for node in ast.walk(_tree(path)):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             named |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -212,7 +210,7 @@ def test_no_import_below_its_parent() -> None:
     """Imports are absolute, so that a reader sees the room."""
 
     def relative(path: Path) -> list[str]:
-        nodes = (each for each in ast.walk(_tree(path)) if isinstance(each, ast.ImportFrom))
+        nodes = (each for each in ast.walk(tree(path)) if isinstance(each, ast.ImportFrom))
         return [ast.unparse(each) for each in nodes if each.level]
 
     assert _offenders(MODULES, relative) == {}
@@ -230,14 +228,14 @@ def test_a_module_opens_with_a_sentence() -> None:
 
     def is_silent(path: Path) -> bool:
         is_empty = path.name == "__init__.py" and not path.read_text()
-        return not is_empty and not ast.get_docstring(_tree(path))
+        return not is_empty and not ast.get_docstring(tree(path))
 
     assert _offenders([*MODULES, *BENCH], is_silent) == {}
 
 
 def test_no_two_modules_have_the_same_sentence() -> None:
     """A sentence that fits two modules describes neither."""
-    sentences = [ast.get_docstring(_tree(path)) for path in [*MODULES, *BENCH]]
+    sentences = [ast.get_docstring(tree(path)) for path in [*MODULES, *BENCH]]
     sentences = [sentence for sentence in sentences if sentence]
     assert len(sentences) == len(set(sentences))
 

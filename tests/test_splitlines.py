@@ -7,14 +7,15 @@ import ast
 import pytest
 
 from gpu_node.facts.probe.lines import decoded, lines_of
-from tests.patterns import sources
+from tests.patterns import REPOSITORY, sources
+from tests.strings import tree
 
 ROOMS = ("deploy", "drift", "facts", "history", "onboarding", "verify")
 
 
-def uses(source: str) -> list[int]:
+def uses(module: ast.Module) -> list[int]:
     """Return the lines on which a module uses it."""
-    nodes = ast.walk(ast.parse(source))
+    nodes = ast.walk(module)
     return [each.lineno for each in nodes if isinstance(each, ast.Attribute) and _is(each.attr)]
 
 
@@ -24,13 +25,15 @@ def _is(name: str) -> bool:
 
 def test_only_a_newline_ends_a_line() -> None:
     """`lines_of` takes its place."""
-    found = [f"{name}:{line}" for name, source in sources(ROOMS) for line in uses(source)]
+    found = [
+        f"{name}:{line}" for name, _ in sources(ROOMS) for line in uses(tree(REPOSITORY / name))
+    ]
     assert found == []
 
 
 def test_what_is_used_is_found() -> None:
     """In a call, and as a function for `map`."""
-    assert uses("x = 1\ny = text.splitlines()\nz = map(str.splitlines, y)") == [2, 3]
+    assert uses(ast.parse("x = 1\ny = text.splitlines()\nz = map(str.splitlines, y)")) == [2, 3]
 
 
 @pytest.mark.parametrize(("text", "lines"), [("", []), ("\n", [""]), ("a", ["a"]), ("a\n", ["a"])])

@@ -14,7 +14,7 @@ from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.ssh import logins
 from gpu_node.facts.ssh.options import STRICT
 from gpu_node.verify import plan
-from tests.strings import constants
+from tests.strings import constants, tree
 from tests.test_rooms import MODULES, REPOSITORY
 
 OURS = [path for path in MODULES if path.relative_to(REPOSITORY).parts[0] != "lab"]
@@ -88,7 +88,7 @@ def test_calls_by_words() -> None:
     loose = [
         (str(path), ast.unparse(node))
         for path in OURS
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.List | ast.Tuple) and words_of(node) and is_loose(words_of(node))
     ]
     assert loose == []

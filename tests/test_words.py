@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
@@ -32,6 +33,7 @@ REASONS: dict[str, tuple[int, str]] = {
 }
 
 
+@cache
 def found() -> dict[str, int]:
     """Return how many of the words each tracked file has."""
     names = [*WHERE, "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md"]

@@ -2,6 +2,7 @@
 
 import shlex
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -91,6 +92,7 @@ class Fault(Strict):
         return "\n".join(lines)
 
 
+@cache
 def catalogue(directory: Path = HERE) -> dict[str, Fault]:
     """Every fault by name, which is its file's name."""
     return {path.stem: load(path) for path in sorted(directory.glob("*.yml"))}

@@ -20,6 +20,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict
 
 from gpu_node.diagnose.cause import Pattern, causes
+from tests.case_files import load
 
 HERE = Path(__file__).parent / "extracts"
 _LONGEST = 300
@@ -40,7 +41,7 @@ class Extract(BaseModel):
 def extracts() -> list[Extract]:
     """Return all of them."""
     files = sorted(HERE.glob("*.yml"))
-    return [Extract.model_validate(yaml.safe_load(each.read_text())) for each in files]
+    return [Extract.model_validate(load(each.read_text())) for each in files]
 
 
 def of_packages() -> dict[str, list[tuple[str, Pattern]]]:

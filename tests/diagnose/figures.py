@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import yaml
-
 from gpu_node.diagnose.answer import Answer, diagnose
 from gpu_node.diagnose.cause import causes
 from gpu_node.diagnose.sources import Log, logs
+from tests.case_files import load
 from tests.commands import REPOSITORY
 from tests.diagnose.test_recorded import RECORDED, labels
 from tests.diagnose.test_threads import HALVES, threads
@@ -69,7 +68,7 @@ class Judged:
 @cache
 def names(of: str) -> dict[str, list[str]]:
     """Return the causes that each label means, of threads or recorded logs; none: no cause."""
-    found: dict[str, list[str]] = yaml.safe_load((HERE / of / "names.yml").read_text())
+    found: dict[str, list[str]] = load((HERE / of / "names.yml").read_text())
     return found
 
 
@@ -92,6 +91,7 @@ def _recorded() -> Iterator[Judged]:
         yield Judged(name, meant, label.side, diagnose(logs((str(path),))[0]))
 
 
+@cache
 def alarms() -> list[str]:
     """Return the healthy logs that are not taken for healthy."""
     return [

@@ -6,18 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from gpu_node.diagnose.answer import EXCEPTION, Answer, diagnose
 from gpu_node.diagnose.cause import Cause
 from gpu_node.diagnose.report import as_json, render
 from gpu_node.diagnose.sources import Log, logs
 from gpu_node.drift.report.formats import plain, printed
+from tests.case_files import load
 from tests.facts.test_redaction import HIDDEN_LINES, assert_no_secret
 
-CASES: dict[str, dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parent / "answers.yml").read_text()
-)
+CASES: dict[str, dict[str, Any]] = load((Path(__file__).parent / "answers.yml").read_text())
 SEEN = {"seen": "here"}
 
 

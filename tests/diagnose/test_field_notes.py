@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from gpu_node.diagnose.answer import diagnose
 from gpu_node.diagnose.sources import Log
+from tests.case_files import load
 
-NOTES: dict[str, dict[str, str]] = yaml.safe_load(
-    (Path(__file__).parent / "field_notes.yml").read_text()
-)
+NOTES: dict[str, dict[str, str]] = load((Path(__file__).parent / "field_notes.yml").read_text())
 
 
 @pytest.mark.parametrize("name", NOTES)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict
+
+from tests.case_files import load
 
 RECORDED = Path(__file__).parent / "recorded"
 LARGEST = 60_000
@@ -46,8 +48,9 @@ class Labels(BaseModel):
     healthy: dict[str, Healthy]
 
 
+@cache
 def labels() -> Labels:
-    return Labels.model_validate(yaml.safe_load((RECORDED / "labels.yml").read_text("utf-8")))
+    return Labels.model_validate(load((RECORDED / "labels.yml").read_text("utf-8")))
 
 
 def logs(kind: str) -> dict[str, list[Path]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict
+
+from tests.case_files import load
 
 HALVES = ("seen", "held_out")
 FEWEST = 95
@@ -49,10 +51,11 @@ class Thread(BaseModel):
     log: str
 
 
+@cache
 def threads(half: str) -> list[Thread]:
     """Return the threads of a half: `held_out`, if there are any, who writes patterns reads not."""
     path = Path(__file__).parent / "threads" / f"{half}.yml"
-    labelled = yaml.safe_load(path.read_text("utf-8")) if path.exists() else []
+    labelled = load(path.read_text("utf-8")) if path.exists() else []
     return [Thread.model_validate(each) for each in labelled]
 
 

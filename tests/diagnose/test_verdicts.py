@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from gpu_node.diagnose.answer import diagnose
 from gpu_node.diagnose.sources import Log
+from tests.case_files import load
 
-CASES: dict[str, dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parent / "verdicts.yml").read_text()
-)
+CASES: dict[str, dict[str, Any]] = load((Path(__file__).parent / "verdicts.yml").read_text())
 
 
 @pytest.mark.parametrize("name", CASES)

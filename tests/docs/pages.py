@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
+from tests.case_files import load
 
 REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs"
@@ -59,7 +59,7 @@ class Line:
 
 def known() -> Mapping[str, list[Line]]:
     """Return the lines of commands.yml, by page."""
-    read: dict[str, list[Any]] = yaml.safe_load(LINES.read_text("utf-8"))
+    read: dict[str, list[Any]] = load(LINES.read_text("utf-8"))
     return {page: [_line(page, each) for each in lines] for page, lines in read.items()}
 
 

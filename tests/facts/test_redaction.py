@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from gpu_node.facts.probe import redaction
 from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.probe.redaction import AWK, HIDDEN, is_secret, redacted
 from gpu_node.inventories.nccl_variables import table
+from tests.case_files import load
 from tests.shells import run
 
 # Those of them that a machine has.
@@ -135,7 +135,7 @@ PLAIN = [
 ]
 
 
-CORPUS = yaml.safe_load((Path(__file__).parent / "secrets.yml").read_text())
+CORPUS = load((Path(__file__).parent / "secrets.yml").read_text())
 PLANTED = {"secret": SECRET, "hex": "0f8a" * 10, "long": "Ab3dEf6h" * 4}
 HIDDEN_LINES = [(line.format(**PLANTED), shown) for line, shown in CORPUS["hidden"]]
 

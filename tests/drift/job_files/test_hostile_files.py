@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from gpu_node.drift.job import configs
 from gpu_node.drift.job.configs import Accelerate, Wrong
+from tests.case_files import load
 
-CASES = yaml.safe_load(Path(__file__).with_name("hostile.yml").read_text())
+CASES = load(Path(__file__).with_name("hostile.yml").read_text())
 # Reads a text in a fresh process, in which other tests have left nothing.
 READS = """
 import resource, sys
