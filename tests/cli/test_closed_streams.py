@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.commands import BIN, SECONDS, environment
 
@@ -28,7 +29,12 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("words", ["drift site.py", "hostfile site.py", "rules", "--help"])
+def later(*lines: str) -> list[ParameterSet]:
+    """Move cases to the lane `slow`: each one starts the command."""
+    return [pytest.param(line, marks=pytest.mark.slow) for line in lines]
+
+
+@pytest.mark.parametrize("words", ["drift site.py", "--help", *later("hostfile site.py", "rules")])
 def test_a_closed_stdout(folder: Path, words: str) -> None:
     """No connection and no file becomes stdout."""
     done = shell(f"gpu-node {words} >&-", folder)
@@ -36,13 +42,15 @@ def test_a_closed_stdout(folder: Path, words: str) -> None:
     assert done.stderr.startswith(CLOSED) and done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", ["drift site.py", "rules", "--help", "--version", "rules shm"])
+@pytest.mark.parametrize(
+    "words", ["drift site.py", "--help", *later("rules", "--version", "rules shm")]
+)
 def test_a_full_stdout(folder: Path, words: str) -> None:
     done = shell(f"gpu-node {words} >/dev/full", folder)
     assert (done.returncode, done.stderr) == (1, FULL)
 
 
-@pytest.mark.parametrize("words", ["drift nope.py", "nope", "drift site.py --limit x", ""])
+@pytest.mark.parametrize("words", ["drift nope.py", "nope", *later("drift site.py --limit x", "")])
 def test_a_full_stderr(folder: Path, words: str) -> None:
     """The exit code is all that is left."""
     done = shell(f"gpu-node {words} 2>/dev/full", folder)
@@ -66,7 +74,7 @@ def test_a_dry_deploy_into_a_full_stdout(folder: Path) -> None:
     assert "Exception ignored" not in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("words", ["rules shm", "drift site.py"])
+@pytest.mark.parametrize("words", ["rules shm", *later("drift site.py")])
 def test_a_terminal_without_a_width(folder: Path, words: str) -> None:
     """COLUMNS=0 is as good as none."""
     plain = shell(f"gpu-node {words}", folder)
@@ -88,7 +96,7 @@ def test_a_reader_that_ends_early(folder: Path) -> None:
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("words", ["deploy site.py --dry", "deploy site.py --yes"])
+@pytest.mark.parametrize("words", ["deploy site.py --yes", *later("deploy site.py --dry")])
 def test_a_deploy_whose_reader_has_ended(folder: Path, words: str) -> None:
     """Its report is shown by another way than that of drift."""
     done = shell(f"{{ sleep 0.1; gpu-node {words}; echo $? >code; }} | true", folder)

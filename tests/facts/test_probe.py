@@ -249,7 +249,9 @@ def test_a_section_that_lost_its_end_forges_no_other(shell: str) -> None:
         assert readings["a.two"].problem is not None and readings["a.three"].rc == 0
 
 
-@pytest.mark.parametrize("sudo", [False, True], ids=["", "sudo"])
+@pytest.mark.parametrize(
+    "sudo", [pytest.param(False, id="", marks=pytest.mark.slow), pytest.param(True, id="sudo")]
+)
 @pytest.mark.parametrize("shell", ["dash", "busybox"])
 def test_a_user_who_fills_sections_hides_no_other(shell: str, sudo: bool, tmp_path: Path) -> None:
     """An answer is not longer than a connection takes, and what comes first is read."""
