@@ -24,7 +24,7 @@ import mmap, time
 file = open({!r}, "r+b")
 mapped = mmap.mmap(file.fileno(), 0)
 print(flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 

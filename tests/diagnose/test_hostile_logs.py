@@ -110,14 +110,20 @@ def _sharing(levels: int) -> list[Any]:
             pickle.dumps({"entries": [{"state": "x", "profiling_name": _sharing(60)}]}), id="shared"
         ),
         pytest.param(b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b".", id="deep"),
-        pytest.param(b"\x80\x02" + b"(" * 1_000_000, id="marks"),
+        pytest.param(b"\x80\x02" + b"(" * 1_000_000, id="marks", marks=pytest.mark.slow),
         # The hash of a key: nested too deep for the stack, and one that takes 2 ** 60 steps.
-        pytest.param(b"\x80\x02})" + b"\x85" * 1_000_000 + b"Ns.", id="deep key"),
+        pytest.param(
+            b"\x80\x02})" + b"\x85" * 1_000_000 + b"Ns.", id="deep key", marks=pytest.mark.slow
+        ),
         pytest.param(b"\x80\x02})" + b"q\x00h\x00\x86" * 60 + b"Ns.", id="key without end"),
         pytest.param(b"\x80\x05\x96" + struct.pack("<Q", 5 << 30) + b".", id="five gigabytes"),
         pytest.param(b"\x80\x04(" + b"\x8f" * 4_000_000 + b"l.", id="sets"),
-        pytest.param(b"\x80\x04]" + b"\x94" * 16_000_000 + b".", id="places of its memo"),
-        pytest.param(b"\x80\x02(" + b"}" * 16_000_000 + b"l.", id="dicts"),
+        pytest.param(
+            b"\x80\x04]" + b"\x94" * 16_000_000 + b".",
+            id="places of its memo",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(b"\x80\x02(" + b"}" * 16_000_000 + b"l.", id="dicts", marks=pytest.mark.slow),
         pytest.param(b"\x80\x02I" + b"9" * 4_000_000 + b"\n.", id="a number of a text"),
         pytest.param(pickle.dumps({"entries": [1, None, {"state": 7}, {"state": []}]}), id="types"),
         pytest.param(b"\x80\x04", id="empty"),
