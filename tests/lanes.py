@@ -106,7 +106,7 @@ QUICK_PARTS = {
     "quick-facts": ["tests/facts"],
     "quick-deploy": ["tests/deploy"],
     "quick-cli": ["tests/cli"],
-    "quick-onboarding": ["tests/onboarding"],
+    "quick-drift": ["tests/drift", "tests/onboarding"],
 }
 
 # The lab's lanes take longest, as they share nodes, and in a virtual machine that waits for a
