@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
-from paramiko import ECDSAKey
+from paramiko import Channel, ECDSAKey
 from pyinfra.api import Config, Inventory, State
 from pyinfra.context import ctx_config, ctx_state
 from pyinfra_cli.inventory import make_inventory
@@ -18,12 +20,23 @@ from pyinfra_cli.main import cli
 from gpu_node.facts.ask.gather import ask_each
 from gpu_node.facts.probe.protocol import Readings, Section
 from gpu_node.inventories.pyinfra_groups import InventoryRefused
-from tests.hostile_nodes import Honest
+from tests.hostile_nodes import reply
 from tests.onboarding.serving import Sshd, at_home, serving
 
 MINE = ECDSAKey.generate()
-# The script of a probe starts 25 processes: it is run once for all tests that ask alike.
-HONEST = Honest()
+
+
+@cache
+def _answered(command: str, sent: bytes) -> tuple[bytes, int]:
+    """Run the script of a probe, which starts 25 processes, once for all tests that ask alike."""
+    done = subprocess.run(["sh", "-c", command], input=sent, capture_output=True, check=False)
+    return done.stdout, done.returncode
+
+
+def honest(channel: Channel, command: bytes) -> None:
+    """Answer as this machine does."""
+    with channel.makefile("rb") as sent:
+        reply(channel, *_answered(command.decode(), sent.read()))
 
 
 @pytest.fixture
@@ -43,7 +56,7 @@ def ask(sshd: Sshd, known_hosts: bytes | None = None, seconds: int = 10, **more:
     `known_hosts` are pinned keys, the server's own where it is None; `more` is data of the host.
     """
     folder = sshd.home.parent
-    sshd.answer = sshd.answer or HONEST
+    sshd.answer = sshd.answer or honest
     if known_hosts is None:
         known_hosts = f"[127.0.0.1]:{sshd.port} {sshd.host_key}\n".encode()
     (folder / "known_hosts").write_bytes(known_hosts)
