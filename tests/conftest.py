@@ -9,7 +9,6 @@ import signal
 import sys
 import time
 from collections import defaultdict
-from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,13 +35,6 @@ for _ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
 # What is imported and collected is never garbage: to look for it takes a tenth of the time.
 gc.disable()
 
-
-def pytest_collection_finish() -> None:
-    """Look for garbage among what the tests make alone."""
-    gc.freeze()
-    gc.enable()
-
-
 # Other tests run at the same time: the duration of an example is no measure of the code.
 settings.register_profile(
     "beside others", deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -56,17 +48,18 @@ os.environ["XDG_STATE_HOME"] = _STATE.name
 # TEST, DATE, REASON: tests that may pass only when repeated, until the reason is mended.
 REPEATED = Path(__file__).with_name("repeated.tsv")
 
-# The programs that tests call, by the marker of their lane; "" is `make quick`.
+# The programs that tests call, by the marker of their lane; a test without one is quick.
 _QUICK = "bash busybox cc dash git rsync shellcheck ssh ssh-add ssh-agent ssh-keygen unshare"
 _LAB = "rsync ssh ssh-keygen"
 PROGRAMS = {
-    "": _QUICK,
+    "quick": _QUICK,
     "shells": _QUICK,
     "slow": f"{_QUICK} ip strace tc",
     "lab": _LAB,
     "lab_slow": _LAB,
     "faults": _LAB,
     "slurm": "srun ssh-keygen",
+    **dict.fromkeys(("kernel", "kernel_slow", "pip", "real_wheels"), ""),
 }
 
 
@@ -85,7 +78,10 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all shells but one of each test with `shells`; which one, its name decides."""
+    """Mark all shells but one of each test with `shells`; which one, its name decides.
+
+    A test without a marker of a lane is quick.
+    """
     tests: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         given = getattr(item, "callspec", None)
@@ -97,6 +93,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in found:
             if item is not chosen:
                 item.add_marker(pytest.mark.shells)
+    for item in items:
+        if not any(mark.name in PROGRAMS for mark in item.iter_markers()):
+            item.add_marker(pytest.mark.quick)
 
 
 # The test that runs, and when it is given up.
@@ -132,29 +131,21 @@ def _watch() -> None:
     os._exit(1)
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """End if a program of the chosen lane is missing: its tests would fail without a reason.
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """End if a program of the chosen lanes is missing: their tests would fail without a reason.
 
-    -m chooses a lane; a single test may not need all programs.
+    -m chooses lanes; a single test may not need all programs.
     """
-    chosen = session.config.option.markexpr
-    if not chosen or session.config.option.collectonly:
+    gc.freeze()
+    gc.enable()
+    if not session.config.option.markexpr or session.config.option.collectonly:
         return
-    lacking = [name for name in _needed(chosen) if shutil.which(name) is None]
-    if lacking:
+    chosen = {mark.name for item in session.items for mark in item.iter_markers()}
+    needed = {name for mark in chosen for name in PROGRAMS.get(mark, "").split()}
+    if lacking := [name for name in sorted(needed) if shutil.which(name) is None]:
         are = "is" if len(lacking) == 1 else "are"
         message = f"tests: {', '.join(lacking)} {are} not installed; run: make setup-dev"
         pytest.exit(message, returncode=pytest.ExitCode.USAGE_ERROR)
-
-
-def _needed(expression: str) -> list[str]:
-    """Return the programs of the lanes that an expression of markers chooses."""
-    needed: set[str] = set()
-    with suppress(SyntaxError, TypeError):  # pytest has its own words for it
-        for mark, programs in PROGRAMS.items():
-            if eval(expression, {"__builtins__": {}}, defaultdict(bool, {mark: True})):
-                needed.update(programs.split())
-    return sorted(needed)
 
 
 def known() -> dict[str, tuple[str, str]]:

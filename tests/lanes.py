@@ -93,10 +93,8 @@ def _files_with(text: str) -> list[str]:
     return sorted(str(path.relative_to(REPOSITORY)) for path in found)
 
 
-QUICK = (
-    "not lab and not lab_slow and not slow and not kernel and not kernel_slow and not faults"
-    " and not pip and not slurm and not real_wheels and not shells"
-)
+# Tests without another marker of a lane (tests/conftest.py).
+QUICK = "quick"
 # What the quick tests leave out of the shells that a node may have.
 SHELLS = "shells and not slow and not pip"
 # A case with the marker lab_slow has the marker lab, too.

@@ -78,6 +78,30 @@ def test_one_shell_a_test_is_quick(tmp_path: Path, lane: str, count: int) -> Non
     assert sorted(ran) == sorted("abc" * (count // 3))
 
 
+MARKED = """
+from pytest import mark
+
+@mark.slurm
+def test_on_slurm(): ...
+
+def test_here(): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("lane", "needs", "others"), [("slurm", "srun", "busybox"), ("not slurm", "busybox", "srun")]
+)
+def test_a_program_that_is_missing_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lane: str, needs: str, others: str
+) -> None:
+    """Of the tests that were chosen alone."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = session(tmp_path, MARKED, "-m", lane)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert f"{needs}, " in done.stdout + done.stderr and others not in done.stdout + done.stderr
+    assert "not installed; run: make setup-dev" in done.stdout + done.stderr
+
+
 HANGS = """
 import gevent, time
 from gevent.event import Event

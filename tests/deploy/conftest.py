@@ -29,6 +29,7 @@ echo "$1" >>{folder}/slept
 """
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what the lane of pip has."""
     for item in items:
