@@ -134,8 +134,8 @@ class Problem(NamedTuple):
 class InventoryError(ValueError):
     """Everything wrong with an inventory; `str()` has one line a problem."""
 
-    def __init__(self, lines: Iterable[str], problems: Iterable[Problem] = ()) -> None:
-        self.lines, self.problems = tuple(lines), tuple(problems)
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = tuple(lines)
         super().__init__("\n".join(self.lines))
 
 

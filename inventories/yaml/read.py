@@ -63,8 +63,7 @@ class Document:
         """Raise all the problems kept so far, in the order of the file."""
         if self.problems:
             entries = sorted(self.problems, key=lambda entry: (entry[0], dotted(entry[1].path)))
-            lines = (problem.at(self.file, line) for line, problem in entries)
-            raise InventoryError(lines, (problem for _, problem in entries))
+            raise InventoryError(problem.at(self.file, line) for line, problem in entries)
 
 
 class _Loader(LimitedLoader):
