@@ -16,7 +16,7 @@ from paramiko import ECDSAKey
 from tests.commands import BIN, environment
 from tests.onboarding.serving import Sshd, serving
 
-SECONDS = 120
+SECONDS = 300
 BASHRC = Path("~/.bashrc").expanduser()
 
 
