@@ -26,9 +26,10 @@ from tests.facts.test_redaction import HIDDEN_LINES, assert_no_secret
 
 # What one of the formats, or a page that shows it, would take for its own.
 MARKUP = (
-    "</code></pre></script></style><script>alert(1)</script><img src=http://a.example/x onerror=x>"
+    "\" ' \\ </code></pre></script></style><script>alert(1)</script>"
+    "<img src=http://a.example/x onerror=x>"
     "<!-- ]]> --> ``` ` ~~~ **b** [a](http://a.example) ![a](http://a.example/x.png) @all #1 :tada:"
-    " www.a.example | a | b | {{ 7 * 7 }} {% raw %} &lt; &#x3c; \" ' \\ \\n \ufffe\uffff\n\n# Title"
+    " www.a.example | a | b | {{ 7 * 7 }} {% raw %} &lt; &#x3c; \\n \ufffe\uffff\n\n# Title"
     "\n- **error** `a` on `b`\n</details>\ngpu_node_problems{} 9 "
 )
 # As a report shows it.

@@ -36,6 +36,13 @@ def test_a_changed_key() -> None:
     assert message.endswith(command + OFFERED.fingerprint)
 
 
+def test_the_command_is_one_for_a_shell() -> None:
+    """Whatever the inventory's file is called."""
+    words = "StrictPolicy: No host key for 192.0.2.5 found in known_hosts"
+    message = explained(words, SSHException(words), "my cluster/lab.py", "v100-01")
+    assert message.endswith("gpu-node host-key 'my cluster/lab.py' v100-01")
+
+
 @pytest.mark.parametrize("name", ["192.0.2.5", "[192.0.2.5]:2222"])
 def test_an_unknown_key(name: str) -> None:
     """What it offers is shown by the command that is named."""
