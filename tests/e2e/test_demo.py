@@ -13,8 +13,10 @@ pytestmark = pytest.mark.lab_slow
 
 def test_the_demo() -> None:
     """All that it says stands in order, and the nodes are healthy at the end."""
+    # Not remade where pyproject.toml is newer: the tests run in this environment.
+    words = ["make", "-s", "--old-file=.venv/.ready", "demo"]
     done = subprocess.run(
-        ["make", "-s", "demo"],
+        words,
         cwd=REPOSITORY,
         env=environment(),
         stdin=subprocess.DEVNULL,
