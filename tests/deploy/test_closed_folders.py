@@ -109,6 +109,8 @@ def sh(wire: Path, shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program.write_text(f'#!/bin/dash\nexec {shlex.join(SHELLS[shell])} "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{environment(shell)['PATH']}")
+    # A bash that rsync starts reads ~/.bashrc, which may wait for others on this machine.
+    monkeypatch.setenv("HOME", str(program.parent))
 
 
 def test_in_each_sh(sh: None, place: Path, caplog: Any) -> None:
