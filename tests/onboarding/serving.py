@@ -204,7 +204,8 @@ def _forward(login: _Login, number: int, destination: tuple[str, int]) -> None:
     with suppress(OSError), socket.create_connection(destination) as other:
         threading.Thread(target=_pump, args=(channel.recv, other.sendall), daemon=True).start()
         _pump(other.recv, channel.sendall)
-    channel.close()
+    with suppress(OSError, EOFError):  # the connection may have ended first
+        channel.close()
 
 
 def _pump(take: Callable[[int], bytes], give: Callable[[bytes], object]) -> None:
