@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
+from tests import apart
 from tests.examples import ALL
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -64,13 +65,10 @@ class Lane:
     nice: int = 0
 
 
-# Scripts that look at every process take a tenth of the time among few, and some remove from
-# /var/tmp what belongs to no process that they see: each of these lanes has its own of both.
 # `sh` is the first process, which takes in those whose parents have ended.
 APART = (
-    *("setpriv", "--pdeathsig", "KILL"),
-    *("unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child", "sh", "-c"),
-    *('mount -t tmpfs -o mode=1777 tmpfs /var/tmp && "$@"; exit $?', "sh"),
+    *("setpriv", "--pdeathsig", "KILL", *apart.APART),
+    *("sh", "-c", f'{apart.OWN_TMP} && "$@"; exit $?', "sh"),
 )
 
 
@@ -79,8 +77,8 @@ def _tests(*words: str, after: Sequence[str] = FIRST, nice: int = 0) -> Lane:
 
 
 def _apart(*words: str, after: Sequence[str] = FIRST) -> Lane:
-    apart = APART if os.geteuid() == 0 else ()
-    return Lane([[*apart, *PYTEST, *words]], after, BEHIND)
+    before = APART if os.geteuid() == 0 else ()
+    return Lane([[*before, *PYTEST, *words]], after, BEHIND)
 
 
 def _files(*names: str) -> list[str]:

@@ -18,6 +18,7 @@ from tempfile import mkdtemp
 from pyinfra.api import StringCommand
 
 from gpu_node.lab.machine import as_root
+from tests.apart import APART, OWN_TMP
 from tests.shells import SHELLS
 
 SECONDS = 60
@@ -26,10 +27,6 @@ WAIT_FOR_FILE = f"""import os, sys, time
 for _ in range({SECONDS * 50}):
     if os.path.exists(sys.argv[-1]): break
     time.sleep(0.02)"""
-# Among processes of its own a script does not see the machine's, and removes from /var/tmp what
-# belongs to none that it sees: it has a /var/tmp of its own, too.
-APART = ["unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child"]
-OWN_TMP = "mount -t tmpfs -o mode=1777 tmpfs /var/tmp"
 # What a test puts before every other folder of PATH.
 FIRST_IN_PATH = ""
 

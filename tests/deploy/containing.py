@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pyinfra.api import StringCommand
 
 from gpu_node.lab.machine import as_root
-from tests.node_scripts import APART, OWN_TMP, Ended, environment
+from tests.apart import APART, OWN_TMP
+from tests.node_scripts import Ended, environment
 from tests.shells import SHELLS
 
 SECONDS = 30

@@ -9,8 +9,8 @@ import shlex
 from pathlib import Path
 
 from gpu_node.lab.machine import as_root
+from tests.apart import APART
 from tests.commands import BIN
-from tests.node_scripts import APART
 
 SECONDS = 240
 OPERATIONS = """
