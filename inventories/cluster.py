@@ -32,6 +32,9 @@ NO_FILE = ("unsigned",)
 # takes the nearest level's value as a whole, so that each level's has the entries of those above.
 MAPPINGS = (("toolchain", "packages"), ("env",), ("checks",))
 
+# What the hosts know of each other beside how to reach them, where the inventory has it.
+_OF_PEERS = {"gpus": "gpu_count", "interface": "network_interface"}
+
 # Without "yes", pyinfra accepts an unknown host key and stores it. Its time limit for
 # connecting does not reach a busy sshd's banner and login, so those are raised here.
 CONNECTING: Data = {
@@ -90,7 +93,7 @@ class Cluster:
         return {**CONNECTING, **self.defaults, "cluster_nodes": self.nodes()}
 
     def nodes(self) -> list[Data]:
-        """Name, address, port and GPUs of every host, as the hosts reach each other."""
+        """Name, address, port, GPUs and interface of every host, as the hosts reach each other."""
         return self._nodes
 
     @cached_property
@@ -100,7 +103,11 @@ class Cluster:
                 "name": name,
                 "address": self._value_of(name, "ssh_hostname"),
                 "port": self._value_of(name, "ssh_port") or 22,
-                **({"gpus": count} if (count := self._value_of(name, "gpu_count")) else {}),
+                **{
+                    key: value
+                    for key, of in _OF_PEERS.items()
+                    if (value := self._value_of(name, of))
+                },
             }
             for name in self.hosts
         ]

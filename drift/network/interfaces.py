@@ -37,6 +37,15 @@ def is_never(name: str) -> bool:
     return _NEVER.fullmatch(name) is not None
 
 
+def is_local(state: NetworkState, name: str) -> bool:
+    """Whether an interface is for this machine alone: loopback, or a bridge without a card."""
+    link = link_of(state, name)
+    if link is None or link.kind not in ("loopback", "bridge"):
+        return False
+    cards = {"physical", "bond", "vlan"}
+    return is_never(name) and not any(port.kind in cards for port in ports_of(link, state))
+
+
 def choose(state: NetworkState, wanted: NetworkWanted, address: str) -> Choice:
     """Return the interface for a node that the others know by `address`."""
     if state.links is None or state.addresses is None:
@@ -94,20 +103,25 @@ def link_of(state: NetworkState, name: str | None) -> Link | None:
     return next((link for link in state.links or () if link.name == name), None)
 
 
+def ports_of(link: Link, network: NetworkState) -> list[Link]:
+    """Return the interfaces that a bond or a bridge is made of."""
+    return [each for each in network.links or () if each.name in link.ports]
+
+
 def sharing(state: NetworkState, name: str) -> list[tuple[str, str]]:
     """Return the other interfaces with an address in a subnet of this one's, each with that."""
     own = [address for address in state.addresses or () if address.interface == name]
-    subnets = {net for each in own if (net := _subnet(each.address)) is not None}
+    subnets = {net for each in own if (net := subnet(each.address)) is not None}
     others = [address for address in state.addresses or () if address.interface != name]
     return [
         (other.interface, str(net))
         for other in others
-        if (net := _subnet(other.address)) in subnets and not is_never(other.interface)
+        if (net := subnet(other.address)) in subnets and not is_never(other.interface)
     ]
 
 
 @lru_cache(maxsize=1 << 14)
-def _subnet(address: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+def subnet(address: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     """The subnet that an address opens; none of a link-local one, which every interface has."""
     net = ipaddress.ip_interface(address).network
     return None if net.is_link_local or net.num_addresses == 1 else net

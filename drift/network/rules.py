@@ -30,14 +30,15 @@ from gpu_node.drift.network.interfaces import (
     AUTO,
     by_itself,
     candidates,
-    carrying,
-    choose,
     is_down,
+    is_local,
+    is_never,
     is_unset,
     link_of,
     selected,
     sharing,
 )
+from gpu_node.drift.network.reach import carriers, managed_ends, unreached
 from gpu_node.drift.toolchain.packages import are_read
 from gpu_node.facts.network.state import Link, NetworkState
 from gpu_node.facts.node import NodeState
@@ -51,7 +52,6 @@ _HANGS = (
 # Of what chooses NCCL's interface on a node.
 _WRITES = "Writes lines in /etc/nccl.conf, and a marked block in ~/.bashrc of the training user."
 _ALONE = "Write NCCL_SOCKET_IFNAME==NAME to ~/.nccl.conf, or export it at the top of ~/.bashrc."
-_AUTO = NetworkWanted(interface=AUTO)
 
 
 @rule(
@@ -75,33 +75,27 @@ def interface_gone(state: NetworkState, wanted: NetworkWanted) -> Iterator[Fault
 
 @rule(
     "network.address-missing",
-    "error",
-    whole=True,
+    ("error", "warning"),
+    between=True,
     stops="several",
     why=_HANGS,
-    manual="set in the inventory the address that the other nodes reach, or their interface to "
-    "it: network: {interface: NAME}",
+    manual="set in the inventory the address that the other nodes reach, or name the interface "
+    "that reaches them, network: {interface: NAME}, and give it an address in their network",
 )
-def address_missing(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """No interface fits the address by which the others know this node."""
+def address_missing(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
+    """No interface has the node's address, or the named one does not reach those of the others."""
     if wanted.network is None:
         return
     choice = chosen(state, wanted)
-    if choice.name is None and choice.known and wanted.network.interface == AUTO:
-        yield _address_fault(wanted.address, choice.why, wanted)
-    carriers = carrying(state.network, wanted.address)
-    if choice.name is not None and carriers and choice.name not in carriers:
-        yield _address_fault(
-            Interface(choice.name), f"{wanted.address} is on {carriers[0]}", wanted
-        )
-
-
-def _address_fault(subject: Interface | str, text: str, wanted: NodeWanted) -> Fault:
-    return Fault(
-        subject=subject,
-        found=text,
-        wanted=f"an interface that has {wanted.address}",
-    )
+    if wanted.network.interface == AUTO:
+        if choice.name is None and choice.known:
+            needed = f"an interface that has {wanted.address}"
+            yield Fault(wanted.address, choice.why, needed)
+    elif choice.name is not None:
+        ends = nodes.once(managed_ends)
+        if why := unreached(nodes.name, state.network, choice.name, ends):
+            needed = "an interface that reaches those of the other nodes"
+            yield Fault(Interface(choice.name), why[0], needed, severity=why[1])
 
 
 @rule(
@@ -184,7 +178,7 @@ def ifname_missing(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 @rule(
     "network.ifname-wrong",
     "error",
-    whole=True,
+    between=True,
     step=("network", "env"),
     because_of=(on_node(block_outdated, of=(Shell,)),),
     under="network",
@@ -196,10 +190,10 @@ def ifname_missing(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     repair=_WRITES,
     alone=_ALONE,
 )
-def ifname_wrong(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def ifname_wrong(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """NCCL_SOCKET_IFNAME does not select exactly the interface that the other nodes reach."""
     if wanted.network is None:
-        yield from _selects_nothing(state, wanted)
+        yield from _not_managed(state, wanted, nodes)
         return
     name = _is_judged(state, wanted)
     if name is None:
@@ -213,18 +207,22 @@ def ifname_wrong(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         yield _ifname_fault(state, place, text, name)
 
 
-def _selects_nothing(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """Judge without a wanted interface: a value that selects none of the node's is wrong."""
+def _not_managed(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
+    """Judge without a wanted interface: a value is wrong that selects none, or one for itself."""
     if state.network.addresses is None:
         return
     names = candidates(state.network, oldest(state))
+    fit = [name for name in by_itself(state.network, None) if not is_never(name)]
     for place in places(state, wanted):
-        if not is_unset(place.value) and not selected(place.value or "", names):
+        taken = selected(place.value or "", names)
+        alone = [name for name in taken if nodes.others and is_local(state.network, name)]
+        if not is_unset(place.value) and (alone or not taken):
             origin = f" ({place.origin})" if place.origin else ""
+            what = f"{alone[0]}, which leads to no other machine" if alone else "no interface"
             yield Fault(
                 subject=_about(place),
-                found=f"{place.value!r}{origin}: no interface",
-                wanted=f"an interface of the node: {', '.join(by_itself(state.network, None))}",
+                found=f"{place.value!r}{origin}: {what}",
+                wanted=f"an interface of the node: {', '.join(fit) or 'none leads to another one'}",
                 fix=f"correct {place.origin or place.name}, or set network: auto in the inventory, "
                 "and gpu-node deploy sets it on each node",
                 fixable=False,
@@ -298,7 +296,7 @@ def _would_be_sent(state: NodeState, nodes: Nodes) -> Iterator[Fault]:
         return
     wrong = [
         name
-        for name, link in nodes.once(_carriers).items()
+        for name, link in nodes.once(carriers).items()
         if name != nodes.name and not is_right(nodes.states[name], IFNAME, value, f"={link.name}")
     ]
     if wrong:
@@ -373,7 +371,7 @@ def _differing(
     mine = link_of(state.network, carrier(state, wanted).name)
     if mine is None or measure(mine) is None:
         return
-    values = {name: measure(link) for name, link in nodes.once(_carriers).items()}
+    values = {name: measure(link) for name, link in nodes.once(carriers).items()}
     values[nodes.name] = measure(mine)
     values = {name: value for name, value in values.items() if value is not None}
     ordered = [values[peer.name] for peer in nodes.peers if peer.name in values]
@@ -386,13 +384,3 @@ def _differing(
             wanted=f"{usual[0][0]}, as {others}",
             fix=fix.format(name=mine.name, value=usual[0][0]),
         )
-
-
-def _carriers(nodes: Nodes) -> dict[str, Link]:
-    """Return each node's interface as `auto` chooses it: its own entry may name another one."""
-    return {
-        peer.name: link
-        for peer in nodes.peers
-        if (state := nodes.states.get(peer.name)) is not None
-        and (link := link_of(state.network, choose(state.network, _AUTO, peer.address).name))
-    }

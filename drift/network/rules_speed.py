@@ -8,11 +8,11 @@ from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Interface
 from gpu_node.drift.host.estimate import shown
-from gpu_node.drift.network.ifname import chosen
-from gpu_node.drift.network.interfaces import AUTO, choose, is_down, link_of
+from gpu_node.drift.network.ifname import carrier
+from gpu_node.drift.network.interfaces import is_down, link_of, ports_of
 from gpu_node.facts.network.state import Link, NetworkState
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NetworkWanted, NodeWanted
+from gpu_node.inventories.schema import NodeWanted
 from gpu_node.inventories.wanted import JobsWanted
 
 # Mbit/s: 1 Gbit/s is what a server has for its administration.
@@ -38,10 +38,7 @@ def slow_link(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fa
     """The interface to train over has 1 Gbit/s or less."""
     if not nodes.others or _takes_infiniband(state):
         return
-    choice = chosen(state, wanted)
-    if wanted.network is None:
-        choice = choose(state.network, NetworkWanted(interface=AUTO), wanted.address)
-    link = link_of(state.network, choice.name)
+    link = link_of(state.network, carrier(state, wanted).name)
     if link is None or is_down(link):
         return
     speed = _speed(link, state.network)
@@ -73,19 +70,15 @@ def _speed(link: Link, network: NetworkState) -> int | None:
         return None
     if link.speed is not None:
         return link.speed
-    speeds = [port.speed for port in _ports(link, network) if not is_down(port)]
+    speeds = [port.speed for port in ports_of(link, network) if not is_down(port)]
     known = [speed for speed in speeds if speed is not None]
     if not known or len(known) < len(speeds):
         return None
     return max(known) if link.one_port else sum(known)
 
 
-def _ports(link: Link, network: NetworkState) -> list[Link]:
-    return [each for each in network.links or () if each.name in link.ports]
-
-
 def _of_ports(link: Link, network: NetworkState) -> str:
-    shown = [f"{port.name} {port.speed or '?'}" for port in _ports(link, network)]
+    shown = [f"{port.name} {port.speed or '?'}" for port in ports_of(link, network)]
     return f" ({', '.join(shown)})" if shown else ""
 
 

@@ -31,4 +31,12 @@ for port in /sys/class/infiniband/*/ports/*; do
   read -r state <"$port/state" || continue
   [ "$state" != '4: ACTIVE' ] || echo "=active ${port%/ports/*}"
 done 2>/dev/null
+# The main table of IPv4, in the kernel's hex, below its header; that of a router is too long.
+rows=0
+while read -r device to _ _ _ _ _ mask _; do
+  [ "$rows" -le @most@ ] || device=many
+  echo "=route $device $to $mask"
+  [ "$device" != many ] || break
+  rows=$((rows + 1))
+done 2>/dev/null </proc/net/route
 exit 0

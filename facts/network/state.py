@@ -1,5 +1,6 @@
 """Network: the interfaces of a node with their addresses, and its routes to the cluster's nodes."""
 
+import ipaddress
 from collections.abc import Sequence
 from typing import Literal, get_args
 
@@ -21,13 +22,15 @@ ROUTES_TO = shell("network/routes_to")
 Kind = Literal["physical", "virtual", "bond", "bridge", "vlan", "tun", "loopback"]
 # Routes to so many nodes show which interface leads to the others.
 _MOST_ROUTES = 16
+# A machine with a longer table is a router.
+_MOST_ROWS = 1024
 
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
     """Return the sections about the network; a newcomer has its routes to all nodes read."""
     most = max(len(request.nodes), 1) if request.joining else _MOST_ROUTES
     return (
-        Section("network.links", shell("network/links"), light=True),
+        Section("network.links", shell("network/links", most=_MOST_ROWS), light=True),
         Section("network.addresses", shell("network/addresses"), light=True),
         Section("network.routes", _routes(spread(request.nodes, most)), light=True),
     )
@@ -79,29 +82,52 @@ class Route(State):
     local: bool
 
 
+class Row(State):
+    """A row of the main table of IPv4: a network, and the interface that leads there."""
+
+    network: str
+    device: str
+
+
 class NetworkState(State):
     """Everything about the network that rules use.
 
-    `infiniband`: a port of InfiniBand or RoCE is active, which NCCL takes first; read with links.
+    `infiniband`: a port of InfiniBand or RoCE is active, which NCCL takes first; read with links,
+    as `table` is, the main one of IPv4.
     """
 
     links: tuple[Link, ...] | None
     addresses: tuple[Address, ...] | None
     routes: tuple[Route, ...] | None
     infiniband: bool | None = None
+    table: tuple[Row, ...] | None = None
 
 
-def parse_links(text: str) -> tuple[tuple[Link, ...], bool]:
+def parse_links(text: str) -> tuple[tuple[Link, ...], bool, tuple[Row, ...] | None]:
     """Parse `NAME FLAGS STATE MTU SPEED KIND`; a speed of -1 or - is unknown.
 
-    Then follow `=ports NAME MODE PORT...` for bonds and bridges, and `=active DEVICE` for ports of
-    InfiniBand and RoCE.
+    Then follow `=ports NAME MODE PORT...` for bonds and bridges, `=active DEVICE` for ports of
+    InfiniBand and RoCE, and `=route NAME NETWORK MASK`, the header first.
     """
     lines = _few(text)
     ports = {row[1]: row[2:] for row in map(str.split, lines) if row[0] == "=ports"}
     links = [_link(line) for line in lines if not line.startswith("=")]
     made = tuple(link.model_copy(update=_made_of(ports.get(link.name, ()))) for link in links)
-    return made, any(line.startswith("=active ") for line in lines)
+    routes = [line.split()[1:] for line in lines if line.startswith("=route ")]
+    return made, any(line.startswith("=active ") for line in lines), _table(routes)
+
+
+def _table(rows: Sequence[Sequence[str]]) -> tuple[Row, ...] | None:
+    """Return the table; None where it was not read, or is too long. What is refused has no name."""
+    if not rows or rows[-1][0] == "many":
+        return None
+    return tuple(_row(*row) for row in rows[1:] if row[0] != "*")
+
+
+def _row(device: str, to: str, mask: str) -> Row:
+    network, bits = (int.from_bytes(bytes.fromhex(each), "little") for each in (to, mask))
+    known = ipaddress.IPv4Network((network, bits.bit_count()))
+    return Row(device=checked.interface(device), network=str(known))
 
 
 def _made_of(words: Sequence[str]) -> dict[str, object]:
@@ -175,12 +201,13 @@ def _after(words: list[str], word: str) -> str | None:
 
 def parse(readings: Readings) -> NetworkState:
     """Return the area's state from the probe's answers."""
-    links, infiniband = readings.take("network.links", parse_links) or (None, None)
+    links, infiniband, table = readings.take("network.links", parse_links) or (None, None, None)
     return NetworkState(
         links=links,
         addresses=readings.take("network.addresses", parse_addresses),
         routes=readings.take("network.routes", parse_routes),
         infiniband=infiniband,
+        table=table,
     )
 
 

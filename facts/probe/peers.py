@@ -20,7 +20,8 @@ Word = Annotated[str, Field(pattern=r"^([^\s\p{Cc}-][^\s\p{Cc}]*)?$")]
 class Peer(BaseModel):
     """A node as the others reach it: its name in the inventory, its address, its sshd's port.
 
-    `gpus`: how many GPUs the inventory gives it; None where it names none.
+    `gpus`: how many GPUs the inventory gives it; None where it names none. `interface`: the one to
+    train over, or auto; empty where the inventory does not manage it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -29,6 +30,7 @@ class Peer(BaseModel):
     address: Word
     port: int = SSH_PORT
     gpus: int | None = None
+    interface: Word = ""
 
 
 def peers_of(data: Mapping[str, Any]) -> tuple[Peer, ...]:

@@ -43,7 +43,7 @@ hosts:
     shm: {size: 32G}
     gpu: {count: 8}
     ssh: {user: admin}
-  a100-02: {address: fd00::6, group: a100}
+  a100-02: {address: fd00::6, group: a100, network: bond0}
 """
 CMAKE = """
 defaults:
@@ -93,13 +93,13 @@ def test_flat_data_reads_back_as_the_same_answer(cluster: Cluster) -> None:
 
 
 def test_each_host_knows_all(cluster: Cluster) -> None:
-    """By name, address, port and GPUs; those that --limit leaves out too."""
+    """By name, address, port, GPUs and interface; those that --limit leaves out too."""
     nodes = cluster.data_of("a100-01")["cluster_nodes"]
     assert nodes == cluster.pyinfra_groups()["all"][1]["cluster_nodes"]
     assert nodes == [
         {"name": "v100-01", "address": "10.0.0.5", "port": 22, "gpus": 2},
         {"name": "a100-01", "address": "10.0.0.4", "port": 2222, "gpus": 8},
-        {"name": "a100-02", "address": "fd00::6", "port": 2222, "gpus": 2},
+        {"name": "a100-02", "address": "fd00::6", "port": 2222, "gpus": 2, "interface": "bond0"},
     ]
 
 
@@ -116,7 +116,8 @@ def test_pyinfra_gets_each_level_where_its_own_precedence_expects_it(cluster: Cl
         "limits_memlock": "unlimited",
         "ssh_port": 2222,
     }
-    assert dict(hosts)["a100-02"] == {"address": "fd00::6", "ssh_hostname": "fd00::6"}
+    own = {"address": "fd00::6", "ssh_hostname": "fd00::6", "network_interface": "bond0"}
+    assert dict(hosts)["a100-02"] == own
     assert groups["spare"] == ([], {})
 
 
