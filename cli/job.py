@@ -235,13 +235,18 @@ def with_job(
     job = job_of(given, launcher, states, [peer for peer in peers if peer.name in seen])
     is_sent = given.launch.kind == DEEPSPEED and len(job.members) > 1
     size = {} if parameters is None else {"parameters": parameters}
+    # The node that starts it first: a launcher's own programs are judged on the first one.
+    others = sorted(
+        (peer for peer in peers if peer.name in job.members), key=lambda peer: peer.name != launcher
+    )
+    around = tuple(others) or peers
     asked = {}
     for name, each in seen.items():
         change: dict[str, object] = {"jobs": job.wanted(each.wanted.jobs).model_copy(update=size)}
-        if is_sent:
-            start = each.wanted.launcher or LauncherWanted()
+        start, assumed = each.wanted.launcher or LauncherWanted(), set[str]()
+        if is_sent and name == launcher and start.kind != DEEPSPEED:
             change["launcher"] = start.model_copy(update={"kind": DEEPSPEED})
-        others = tuple(peer for peer in each.nodes if peer.name in job.members)
-        wanted = each.wanted.model_copy(update=change)
-        asked[name] = replace(each, wanted=wanted, nodes=others or each.nodes, task=job)
+            assumed.add("launcher.kind")
+        made = replace(each, wanted=each.wanted.model_copy(update=change), nodes=around)
+        asked[name] = replace(made, task=job, assumed=frozenset(assumed))
     return job, {name: each for name, each in asked.items() if name in {*job.members, launcher}}

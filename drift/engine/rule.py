@@ -210,7 +210,8 @@ class Rule:
             if fault.severity not in (None, *self.severities):
                 raise ValueError(f"{self.id} does not declare the severity {fault.severity}")
             about = fault.subject if isinstance(fault.subject, Subject) else Thing(fault.subject)
-            is_held = fixable and not self._may_repair(about, state, wanted)
+            is_set = self.needed_key not in nodes.assumed
+            is_held = fixable and not (is_set and self._may_repair(about, state, wanted))
             fix = fault.fix or self.manual
             way = f"set {self.needed_key} in the inventory, and gpu-node deploy repairs it; or: "
             yield Finding(

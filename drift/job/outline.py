@@ -10,9 +10,11 @@ from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.job.job import Job
 from gpu_node.drift.job.launch import CONTAINER, DEEPSPEED, MPIRUN
 from gpu_node.drift.job.names import UNKNOWN
+from gpu_node.drift.network.rules import launcher_override
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.problems import problems
 from gpu_node.facts.probe.words import is_file_name
+from gpu_node.inventories.fields.kinds import IFNAME
 from gpu_node.inventories.plurals import counted
 
 
@@ -23,9 +25,16 @@ def stopping(report: Report, job: Job) -> Report:
     what the job asks, and the findings that explain one of these.
     """
     of_it = kinds(len(job.members), job.given.launch.kind in (DEEPSPEED, MPIRUN))
+    # Where this shell starts the job, or the line sets or cuts variables, job.variable judges them.
+    launch, is_known = job.given.launch, job.given.here is not None
+    is_shells = job.given.is_deepspeed and not (
+        is_known or launch.is_cut or IFNAME in launch.variables
+    )
 
-    def bears(finding: Finding) -> bool:
+    def bears(name: str, finding: Finding) -> bool:
         rule = RULES.get(finding.rule)
+        if rule is launcher_override and not (is_shells and name == job.launcher):
+            return False
         if rule is None or rule.command or rule.stops == "asks":
             return True
         return blocks_a_job(finding, of_it)
@@ -35,14 +44,14 @@ def stopping(report: Report, job: Job) -> Report:
         (name, each.rule, each.subject): each.root
         for name in nodes
         for each in report.hosts[name].findings
-        if bears(each)
+        if bears(name, each)
     }
     roots = {(root.node, root.rule, root.subject) for root in kept.values() if root is not None}
     found = kept.keys() | roots
 
     def is_kept(name: str, each: Finding) -> bool:
         is_off = isinstance(each, OffFinding)
-        return bears(each) if is_off else (name, each.rule, each.subject) in found
+        return bears(name, each) if is_off else (name, each.rule, each.subject) in found
 
     part = report.kept(is_kept, nodes)
     return part.model_copy(update={"differences": []})

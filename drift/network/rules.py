@@ -267,10 +267,10 @@ def _ifname_fault(state: NodeState, place: Place, text: str, name: str, cause: s
 )
 def launcher_override(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """DeepSpeed's launcher would send this shell's NCCL_SOCKET_IFNAME to every node."""
-    if is_deepspeed(wanted) and wanted.network is not None:
+    if is_deepspeed(wanted) and wanted.network is not None and not nodes.assumed:
         yield from _kept_in(state, wanted)
     elif is_deepspeed(wanted) or wanted.launcher is None or wanted.launcher.kind is None:
-        yield from _would_be_sent(state, nodes)
+        yield from _would_be_sent(state, wanted, nodes)
 
 
 def _kept_in(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
@@ -289,10 +289,10 @@ def _kept_in(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             yield _override_fault(Place(each.path, each.value, each.place), fix, False)
 
 
-def _would_be_sent(state: NodeState, nodes: Nodes) -> Iterator[Fault]:
+def _would_be_sent(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """Judge by the value of this shell against the right interface of each node that was asked."""
     value = (state.env.launcher or {}).get(IFNAME)
-    if is_unset(value) or not _has_deepspeed(state):
+    if is_unset(value) or not (nodes.assumed or _has_deepspeed(state)):
         return
     wrong = [
         name
@@ -300,9 +300,11 @@ def _would_be_sent(state: NodeState, nodes: Nodes) -> Iterator[Fault]:
         if name != nodes.name and not is_right(nodes.states[name], IFNAME, value, f"={link.name}")
     ]
     if wrong:
-        fix = "set network: auto and launcher: deepspeed in the inventory: the values are then in "
-        fix += "/etc/nccl.conf"
-        yield _override_fault(Place(SHELL, value), fix, False, ", ".join(wrong), "warning")
+        keys = "launcher: deepspeed" if wanted.network else "network: auto and launcher: deepspeed"
+        fix = f"set {keys} in the inventory: gpu-node deploy then writes {CONF} alone"
+        # A job of DeepSpeed is to start; else this is what one would do.
+        severity: Severity = "error" if nodes.assumed else "warning"
+        yield _override_fault(Place(SHELL, value), fix, False, ", ".join(wrong), severity)
 
 
 def _override_fault(

@@ -225,6 +225,7 @@ def _judged(
                 made=made,
                 via=node.via,
                 task=node.task,
+                assumed=node.assumed,
                 day=day,
             ),
         )

@@ -32,8 +32,9 @@ class Seen:
     slurm_job: int | None = None
     # How the answer came: one of VIAS, or FILES.
     via: str = SSH
-    # What a command judges the node for.
+    # What a command judges the node for, and the keys of `wanted` that it sets for that itself.
     task: object = None
+    assumed: frozenset[str] = frozenset()
 
     @property
     def without_root(self) -> bool:

@@ -72,7 +72,8 @@ def job(**texts: str | None) -> dict[str, Any]:
 def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run the command on the two nodes: exit code, stdout and stderr.
 
-    `here`: this machine is the node that starts the job.
+    `change` is one of both nodes, `other` of v100-01. `here`: this machine is the node that starts
+    the job.
     """
 
     (folder / "site.yml").write_text(CLUSTER)
@@ -81,6 +82,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         *words: str,
         v100: bool = True,
         change: Any = None,
+        other: Any = None,
         checks: Any = None,
         here: bool = False,
         **texts: str | None,
@@ -100,6 +102,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
             }
             gpus = {"driver": {"smi": {"gpus": [V100, V100]}}} if name == "v100-01" and v100 else {}
             made = merged(merged(of, gpus), change or {})
+            made = merged(made, (other or {}) if name == "v100-01" else {})
             made = merged(made, {"host": {"name": {**OWN, "boot": BOOT if here else "another"}}})
             state = states.state(states.named(made, name))  # type: ignore[arg-type]
             return Answer(data, state, reached=True)
@@ -153,6 +156,47 @@ def test_a_sound_job(run: Run) -> None:
     code, out, err = run("--", *DEEPSPEED, v100=False, hostfile="a100-01 slots=2\n", ds_json=config)
     assert (code, err) == (0, "")
     assert "Nothing was found that will stop it." in out
+
+
+def interface(name: str) -> dict[str, Any]:
+    """Return a change of the healthy node: another interface, which all its files name."""
+    changed = {key: states.BASE["found"][key] for key in ("network", "env")}
+    text = json.dumps(changed).replace("eno1", name).replace("192.0.2.10", "192.0.2.11")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def test_an_interface_that_deepspeed_sends(run: Run) -> None:
+    """The launching node alone is judged; no deploy repairs what the inventory does not name."""
+    given: dict[str, Any] = {"v100": False, "hostfile": HOSTFILE, "ds_json": "{}"}
+    given["change"] = {"toolchain": {"build": {"pdsh": "/usr/bin/pdsh"}}}
+    line = ["--format", "json", "--", *DEEPSPEED]
+    code, out, _ = run(*line, other=interface("bond0"), **given)
+    override = "network.launcher-override"
+    assert code == 2
+    assert rules_of(out, override) == {("a100-01", "NCCL_SOCKET_IFNAME in a launcher's shell")}
+    (found,) = (
+        each for each in json.loads(out)["hosts"]["a100-01"]["findings"] if each["rule"] == override
+    )
+    assert not found["fixable"] and "set launcher: deepspeed in the inventory" in found["fix"]
+    assert "v100-01 would look for" in found["cause"]
+    # The other's has the same name; the line does not send it.
+    assert not rules_of(run(*line, other=interface("eno1"), **given)[1], override)
+    line[3:3] = ["env", "-u", "NCCL_SOCKET_IFNAME"]
+    assert not rules_of(run(*line, other=interface("bond0"), **given)[1], override)
+
+
+def test_pdsh_that_no_deploy_installs(run: Run) -> None:
+    """Without launcher: deepspeed in the inventory; it is judged where the job starts."""
+    line = ["--from", "v100-01", "--format", "json", "--", *DEEPSPEED]
+    _, out, _ = run(*line, v100=False, hostfile=HOSTFILE, ds_json="{}")
+    assert rules_of(out, "toolchain.pdsh") == {("v100-01", "pdsh")}
+    (found,) = (
+        each
+        for each in json.loads(out)["hosts"]["v100-01"]["findings"]
+        if each["rule"] == "toolchain.pdsh"
+    )
+    assert not found["fixable"] and found["fix"].startswith("set launcher.kind in the inventory")
 
 
 def test_the_size_of_the_model(run: Run) -> None:
