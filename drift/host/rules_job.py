@@ -81,10 +81,10 @@ def found_gpus(state: NodeState) -> int | None:
 
 
 def _gpus(nodes: Nodes) -> dict[str, int | None]:
-    return {peer.name: _gpus_of(peer, nodes) for peer in nodes.peers}
+    return {peer.name: gpus_of(peer, nodes) for peer in nodes.peers}
 
 
-def _gpus_of(peer: Peer, nodes: Nodes) -> int | None:
+def gpus_of(peer: Peer, nodes: Nodes) -> int | None:
     """Return the GPUs of another node: as the inventory says, since one may be lost for now."""
     state = nodes.states.get(peer.name)
     return peer.gpus or (found_gpus(state) if state else None)

@@ -13,7 +13,6 @@ from gpu_node.drift.engine.subject import FileLine, Path, Thing
 from gpu_node.drift.job import configs
 from gpu_node.drift.job.configs import MOST_GPUS, Accelerate, DeepSpeed, Wrong, Zero
 from gpu_node.drift.job.launch import (
-    ACCELERATE,
     CONTAINER,
     DEEPSPEED,
     MPIRUN,
@@ -23,7 +22,7 @@ from gpu_node.drift.job.launch import (
     Launch,
 )
 from gpu_node.drift.job.launchers import PORT
-from gpu_node.drift.job.names import CONDA, CONFIG, MASTER, NODES, TORCHRUN, UNKNOWN
+from gpu_node.drift.job.names import ACCELERATE, CONDA, CONFIG, MASTER, NODES, TORCHRUN, UNKNOWN
 from gpu_node.facts.job.state import JobState
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.request import JobAsked

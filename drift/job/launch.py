@@ -12,13 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpu_node.drift.job.launchers import Before, Launcher, Sent, table
-from gpu_node.drift.job.names import CONDA, UNKNOWN
+from gpu_node.drift.job.names import ACCELERATE, CONDA, UNKNOWN
 
-DEEPSPEED, ACCELERATE = "deepspeed", "accelerate"
+DEEPSPEED = "deepspeed"
 MPIRUN, SRUN, PYTHON = "mpirun", "srun", "python"
 # A script that a launcher starts, and what starts a container.
 SHELL, CONTAINER = "sh", "container"
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
+# What mpirun gives so is a variable of Open MPI as well.
+_MCA = ("--mca", "-mca", "--gmca", "-gmca", "--prtemca", "--pmixmca")
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _ENDPOINT = re.compile(r"([^:]*|\[.*\])(?::([^:]*))?", re.DOTALL)
@@ -80,6 +82,12 @@ class Launch:
     def is_job(self) -> bool:
         """Whether it may start several ranks: what a container starts is unknown."""
         return self.kind not in (PYTHON, SHELL) or self.is_inside
+
+    @property
+    def may_be_open_mpi(self) -> bool:
+        """Whether it may be Open MPI's mpirun: other programs of that name have other options."""
+        others = {"genv", "env", "genvlist", "iface"} & self.options.keys()
+        return self.kind == MPIRUN and not (others or self.is_inside or "hydra" in self.program)
 
     @property
     def is_whole(self) -> bool:
@@ -323,10 +331,10 @@ def _of_launcher(kind: str, program: str, rest: Sequence[str]) -> Launch:
 
 
 def _given(words: Sequence[str], options: set[str]) -> Iterator[tuple[str, str]]:
-    """Yield the variables that an option NAME=VALUE, or -genv NAME VALUE, gives to the job."""
+    """Yield the variables that an option gives: NAME=VALUE, -genv NAME VALUE, --mca NAME VALUE."""
     for at, word in enumerate(words):
         name, is_one, text = "".join(words[at + 1 : at + 2]).partition("=")
         if word in options and is_one:
             yield name, text
-        elif word in ("-genv", "-env") and len(words) > at + 2:
-            yield words[at + 1], words[at + 2]
+        elif word in ("-genv", "-env", *_MCA) and len(words) > at + 2:
+            yield f"{'OMPI_MCA_' * (word in _MCA)}{words[at + 1]}", words[at + 2]

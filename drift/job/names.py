@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # In a word in place of what only the shell knows.
 UNKNOWN = "\0"
-# The launcher, and what begins the name of an environment of conda.
-TORCHRUN, CONDA = "torchrun", "conda:"
+# Launchers, and what begins the name of an environment of conda.
+TORCHRUN, ACCELERATE, CONDA = "torchrun", "accelerate", "conda:"
 # The rules that report what is wrong with the job's own files.
 CONFIG, NODES, MASTER = "job.config", "job.nodes", "job.master"

@@ -10,24 +10,20 @@ from typing import TYPE_CHECKING
 from gpu_node.drift.engine.nodes import Nodes, plain
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path, Variable
-from gpu_node.drift.host.rules_job import found_gpus
-from gpu_node.drift.job.names import CONDA, CONFIG, MASTER, NODES, TORCHRUN, UNKNOWN
-from gpu_node.drift.network.ifname import oldest
-from gpu_node.drift.network.interfaces import candidates, selected
+from gpu_node.drift.host.rules_job import found_gpus, gpus_of
+from gpu_node.drift.job.names import ACCELERATE, CONDA, CONFIG, MASTER, NODES, TORCHRUN
 from gpu_node.facts.job.state import JobState, Program, Python
 from gpu_node.facts.network.state import Address, NetworkState
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.file_systems import Place, are_shared
 from gpu_node.inventories.fields.addresses import is_address, is_loopback
-from gpu_node.inventories.fields.kinds import IFNAME
-from gpu_node.inventories.nccl_variables import is_unknown, misread, suggestion
 from gpu_node.inventories.schema import NodeWanted
 
 if TYPE_CHECKING:  # what reads a line is for check-job alone
     from gpu_node.drift.job.job import Job
     from gpu_node.drift.job.launch import Launch
 
-_COMMAND = "check-job"
+COMMAND = "check-job"
 _NAME_IT = "add --master_addr ADDRESS, and --node_rank on each node"
 
 
@@ -50,7 +46,7 @@ def _first(job: Job, nodes: Nodes) -> JobState | None:
     "job.config",
     "error",
     between=True,
-    command=_COMMAND,
+    command=COMMAND,
     stops="every",
     why="the job ends before its first step: each rank reads this file",
     manual="correct the file on every node, or copy that of the launching node",
@@ -78,7 +74,7 @@ def config(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault
     "job.nodes",
     ("error", "warning"),
     between=True,
-    command=_COMMAND,
+    command=COMMAND,
     stops="every",
     why="the launcher ends at once, waits for ranks that do not start, or starts fewer than meant",
     manual="correct the hostfile or the option; gpu-node hostfile INVENTORY prints a hostfile",
@@ -94,7 +90,7 @@ def members(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Faul
     "job.slots",
     ("error", "warning"),
     between=True,
-    command=_COMMAND,
+    command=COMMAND,
     stops="every",
     why="a rank without a GPU ends with 'CUDA error: invalid device ordinal', and the others wait",
     manual="start at most one rank for each GPU: slots of the hostfile, or --nproc_per_node",
@@ -128,7 +124,7 @@ def slots(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]
     "job.batch",
     "error",
     between=True,
-    command=_COMMAND,
+    command=COMMAND,
     stops="every",
     why="DeepSpeed ends with 'Check batch related parameters. train_batch_size is not equal to "
     "micro_batch_per_gpu * gradient_acc_step * world_size'",
@@ -170,7 +166,7 @@ def batch(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]
     "job.path",
     ("error", "warning"),
     between=True,
-    command=_COMMAND,
+    command=COMMAND,
     stops="every",
     why="the ranks of this node end with 'No such file or directory', and the others wait for them",
     manual="copy it to the node (workspace: in the inventory), or mount what the others have",
@@ -238,7 +234,7 @@ _LEAST_FREE = 1 << 30
     "job.space",
     "error",
     between=True,
-    command=_COMMAND,
+    command=COMMAND,
     stops="every",
     why="the job runs until its first checkpoint, and ends with 'No space left on device'",
     manual="free the space, or write to another file system",
@@ -274,7 +270,7 @@ _COMPARED = ("torch", "deepspeed", "accelerate")
     "job.program",
     ("error", "warning"),
     between=True,
-    command=_COMMAND,
+    command=COMMAND,
     stops="every",
     why="a launcher starts its ranks in a shell that is not a login: ~/.bashrc of Debian and "
     "Ubuntu ends there before its last lines, and conda is not activated",
@@ -356,7 +352,7 @@ def _unlike(job: Job, own: Python | None, other: Python | None) -> Iterator[Faul
     "job.master",
     ("error", "warning"),
     between=True,
-    command=_COMMAND,
+    command=COMMAND,
     stops="every",
     why="all ranks meet at this address and port: without it they wait, and end with a time-out",
     manual="name the address of the first node that the others reach, and a free port above 1023",
@@ -487,46 +483,3 @@ def _hostname_i(network: NetworkState) -> list[Address]:
 def _listens_on_loopback(listening: str) -> bool:
     """Whether an address as the kernel writes it is loopback: 127.x, its bytes turned, or ::1."""
     return (listening.endswith("7F") and len(listening) == 8) or listening == "0" * 24 + "01000000"
-
-
-@rule(
-    "job.variable",
-    ("error", "warning"),
-    between=True,
-    command=_COMMAND,
-    stops="several",
-    why="the line gives this variable to every rank, over what the node has",
-    manual="correct it in the line, or leave it out",
-)
-def variable(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """A variable that the line sets is unknown, is misread, or does not fit the node."""
-    job = job_in(nodes)
-    for name, value in job.given.variables(nodes.name == job.launcher).items():
-        if UNKNOWN in value:
-            continue
-        if name == IFNAME and len(job.members) > 1:
-            yield from _interface(state, value)
-        if nodes.name != job.launcher:
-            continue
-        if is_unknown(name):
-            near = suggestion(name)
-            yield Fault(
-                Variable(name),
-                f"no library reads {name}",
-                near or "a name that a library reads",
-                severity="warning",
-            )
-        elif wrong := misread(name, value):
-            yield Fault(Variable(name), f"{value!r} {wrong}", "a valid value", severity="warning")
-
-
-def _interface(state: NodeState, value: str) -> Iterator[Fault]:
-    names = candidates(state.network, oldest(state)) if state.network.links else []
-    if names and not selected(value, names):
-        yield Fault(
-            Variable(IFNAME),
-            f"{value} selects no interface",
-            f"one of {', '.join(names)}",
-            "NCCL ends with 'Bootstrap : no socket interface found' on this node",
-            "name a prefix of each node's interface (bond0,eno1), or leave it to /etc/nccl.conf",
-        )
