@@ -32,7 +32,7 @@ from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.ask.gather import limited_data
 from gpu_node.facts.host.state import Name
 from gpu_node.facts.job.state import MOST_BYTES
-from gpu_node.facts.probe.request import JOB
+from gpu_node.facts.probe.request import JOB, JobAsked
 from gpu_node.facts.probe.words import is_file_name
 from gpu_node.inventories.errors import did_you_mean, reason, shown, worded
 from gpu_node.inventories.escape import visible
@@ -166,7 +166,10 @@ def given_job(
         base = limited_data(inventory, [launcher])[launcher].get("workspace_path")
     text = here(config) if config else None
     unjudged = tuple(f"{name} of this shell" for name in sorted(names))
-    return Given(launch, _folder(base, launch), text, config or "", process, unjudged)
+    given = Given(launch, _folder(base, launch), text, config or "", process, unjudged)
+    asked = given.asked() if process is None else JobAsked()
+    local = filter(os.path.exists, (*asked.paths, *asked.files))
+    return replace(given, own=frozenset(local))
 
 
 def _is_judged(name: str) -> bool:

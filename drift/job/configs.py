@@ -95,6 +95,7 @@ class DeepSpeed(_Part):
 
 class AccelerateDeepSpeed(_Part):
     deepspeed_config_file: str | None = None
+    deepspeed_multinode_launcher: object = None
     zero_stage: Literal[0, 1, 2, 3] | None = None
     offload_optimizer_device: str | None = None
 
@@ -104,6 +105,10 @@ class Accelerate(_Part):
 
     num_machines: Count = None
     num_processes: Count = None
+    machine_rank: object = None
+    gpu_ids: object = None
+    rdzv_backend: object = None
+    distributed_type: object = None
     main_process_ip: str | None = None
     main_process_port: Annotated[int, Field(ge=0, le=65535)] | None = None
     # YAML reads no as false, and accelerate takes that for it.
@@ -112,6 +117,13 @@ class Accelerate(_Part):
         BeforeValidator(lambda value: "no" if value is False else value),
     ] = None
     deepspeed_config: AccelerateDeepSpeed = AccelerateDeepSpeed()
+
+    @property
+    def has_ranks(self) -> bool:
+        """Whether each node is started with its machine_rank; pdsh starts those of DeepSpeed."""
+        is_sent = self.deepspeed_config.deepspeed_multinode_launcher != "standard"
+        is_static = self.rdzv_backend in (None, "", "static")
+        return is_static and not (self.distributed_type == "DEEPSPEED" and is_sent)
 
 
 @dataclass(frozen=True)
@@ -240,7 +252,8 @@ def filtered(
     chosen: dict[str, Sequence[int]] = {}
     for host, gpus in _chosen(include or exclude or ""):
         if host not in hosts:
-            return Wrong(host, f"a host of the hostfile: {', '.join(hosts)[:200]}")
+            allowed = f"a host of the hostfile: {', '.join(hosts)[:200]}"
+            return Wrong(f"{host}: not in the hostfile", allowed)
         wrong = sorted({gpu for gpu in gpus or () if gpu >= hosts[host]})
         if wrong:
             numbers = ", ".join(map(str, wrong[:8]))

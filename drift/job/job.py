@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -61,6 +62,8 @@ class Here:
 class Given:
     """What a command knows of a job before any node is asked: its line, `folder` it starts in.
 
+    `own` are the paths that this machine has, where another one starts the job.
+
     `config_name` is the DeepSpeed configuration that a person names, `config` its text, where it is
     of this machine. `folder` begins with / or ~, or is empty for the home; without one it is
     unknown, and so is what a relative path leads to. `unjudged` names what this process has that
@@ -73,6 +76,7 @@ class Given:
     config_name: str = ""
     here: Here | None = None
     unjudged: tuple[str, ...] = ()
+    own: frozenset[str] = frozenset()
 
     @property
     def arguments(self) -> tuple[tuple[str, str], ...]:
@@ -113,6 +117,12 @@ class Given:
         is_named = not (self.here and self.here.folder) or self.launch.sent.folder
         return is_launcher or is_named or (path[0] in "/~" and path != self.folder)
 
+    def missing(self, path: str) -> str:
+        """Return that a node lacks a path: where it was looked for, and whether it is here."""
+        is_below = path[0] not in "/~" and self.folder is not None
+        folder = f" in {self.folder or '~'}" * is_below
+        return f"missing{folder}{'; this machine has one' * (path in self.own)}"
+
     def program(self, name: str, is_launcher: bool) -> str:
         """Return what a program of the line is on a node: its path, where this PATH counts."""
         is_known = self.here and (is_launcher or self.launch.sent.path)
@@ -126,6 +136,14 @@ class Given:
         if self.launch.is_inside:
             return ""
         return self._known(named) if named is not None else default
+
+    @property
+    def odd_script(self) -> str:
+        """The program of DeepSpeed, where it is no file.py: it may be a hostfile."""
+        launch = self.launch
+        is_python = launch.script.endswith(".py") or launch.is_module or self.is_inside
+        is_other = is_python or "no_python" in launch.options or not self.is_deepspeed
+        return "" if is_other else self._known(launch.script)
 
     @property
     def is_deepspeed(self) -> bool:
@@ -189,7 +207,8 @@ class Given:
     def asked(self) -> JobAsked:
         """Return what the nodes are asked about the job."""
         address = self.launch.innermost.address
-        files = (self.hostfile, self.accelerate_file, "" if self.config else self.config_file)
+        config = "" if self.config else self.config_file
+        files = (self.hostfile, self.accelerate_file, config, self.odd_script)
         names = [*self._listed(), *([address] if address else [])]
         found = [each for each in self.here.programs.values() if each] if self.here else []
         return JobAsked(
@@ -212,7 +231,8 @@ class Given:
         named = self.launch.option("nodelist" if self.launch.kind == SRUN else "H") or ""
         if "[" in named:
             return []
-        return [entry.partition(":")[0] for entry in named.split(",") if entry]
+        hosts = (entry.partition(":")[0] for entry in named.split(",") if entry)
+        return [host.rpartition("@")[2] for host in hosts]
 
 
 @dataclass(frozen=True)
@@ -237,6 +257,8 @@ class Job:
     unread: tuple[str, ...] = ()
     # What the line names of an environment of conda that was not found there.
     unfound: tuple[str, ...] = ()
+    # The user as whom a hostfile lets the ranks of a node run, where it names one.
+    users: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def world(self) -> int | None:
@@ -325,6 +347,7 @@ class _Making:
     accelerate: Accelerate | None = None
     gpus: dict[str, Sequence[int]] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
+    users: dict[str, str] = field(default_factory=dict)
 
     def job(self) -> Job:
         self.accelerate = self._accelerate()
@@ -346,6 +369,7 @@ class _Making:
                 for each in self.state.programs or ()
                 if each.name.startswith(CONDA) and not each.path
             ),
+            self.users,
         )
 
     def _add(self, rule: str, about: object, found: str, wanted: str, **more: str) -> None:
@@ -394,7 +418,10 @@ class _Making:
             self.unread.append(f"{path} ({found.problem})")
             return None
         if found.problem:
-            self._add(CONFIG, Path(path), found.problem, "a file that the job can read")
+            is_missing = found.problem == "missing"
+            what = self.given.missing(path) if is_missing else found.problem
+            fix = "copy it there, or name the folder of the job: --dir" if is_missing else ""
+            self._add(CONFIG, Path(path), what, "a file that the job can read", fix=fix)
             return None
         return found.text
 
@@ -433,6 +460,7 @@ class _Making:
     def _of_deepspeed(self) -> dict[str, int | None]:
         launch, path = self.given.launch, self.given.hostfile
         named = launch.role("hostfile") is not None
+        self._hostfile_as_script(launch)
         found = next((each for each in self.state.files or () if each.path == path), None)
         if named and found is None:  # It was not asked: any node may be in it.
             self.unread.append(path or "the hostfile")
@@ -440,7 +468,8 @@ class _Making:
         is_missing = found is None or found.problem == "missing"
         if is_missing and named:
             why = "DeepSpeed finds no hostfile, and trains on this node alone, without an error"
-            self._add(NODES, Path(path), "missing", "the hostfile of the line", cause=why)
+            what = self.given.missing(path)
+            self._add(NODES, Path(path), what, "the hostfile of the line", cause=why)
         text = None if is_missing else self._text(path) if path else None
         if text is None:
             known = is_missing and not launch.is_unknown("num_gpus", "include", "exclude")
@@ -466,6 +495,16 @@ class _Making:
             kept = {host: range(gpus) for host in kept}
         return self._placed({host: len(each) for host, each in kept.items()}, path, kept)
 
+    def _hostfile_as_script(self, launch: Launch) -> None:
+        """Keep a program that is a hostfile as a fault: DeepSpeed gives it to Python."""
+        path, text = self.given.odd_script, None
+        if path:
+            text = next((each.text for each in self.state.files or () if each.path == path), None)
+        if text and not isinstance(configs.deepspeed_hosts(text), Wrong):
+            script = next((word for word in launch.arguments if word.endswith(".py")), "SCRIPT")
+            fix = f"deepspeed --hostfile {shlex.quote(path)} {shlex.quote(script)}"
+            self._add(NODES, Path(path), "a hostfile, in the place of the program", script, fix=fix)
+
     def _included(self, launch: Launch) -> int | None:
         """Return the ranks of --include without a hostfile: DeepSpeed knows localhost alone."""
         include = launch.option("include")
@@ -474,7 +513,9 @@ class _Making:
         chosen = configs.filtered({_LOCALHOST: MOST_GPUS}, include, launch.option("exclude"))
         if isinstance(chosen, Wrong):
             allowed = f"{_LOCALHOST}: without a hostfile there is no other host"
-            self._add(NODES, "--include", chosen.found, allowed)
+            found = f"{chosen.found}: none is named, and {_HOSTFILE} is missing"
+            fix = "name it: --hostfile FILE; gpu-node hostfile INVENTORY prints one"
+            self._add(NODES, "--include", found, allowed, fix=fix)
             return None
         gpus = chosen[_LOCALHOST]
         if len(gpus) == MOST_GPUS:
@@ -585,13 +626,16 @@ class _Making:
         """Return hosts by the names of the inventory; one that it does not have is a fault."""
         placed: dict[str, int | None] = {}
         for host, count in hosts.items():
-            name = self._name(host)
+            user, _, address = host.rpartition("@")
+            name = self._name(address)
             if name is None:
                 fix = "correct the name, or add the node: gpu-node onboard NAME ADDRESS"
                 found = f"in {place}, and not in the inventory"
                 self._add(NODES, host, found, "a node of the inventory", fix=fix)
                 continue
             placed[name] = count
+            if user:
+                self.users[name] = user
             if gpus:
                 self.gpus[name] = gpus[host]
         return placed or {self.launcher: None}

@@ -84,6 +84,79 @@ def members(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Faul
     job = job_in(nodes)
     if nodes.name == job.launcher:
         yield from job.faults.get(NODES, ())
+        yield from _processes(nodes, job)
+    yield from _machine_rank(nodes, job)
+    user, own = job.users.get(nodes.name), state.env.user
+    if user and own and user != own.name:
+        yield Fault(
+            "user",
+            f"{user}, by the hostfile",
+            f"{own.name}, as whom the nodes are judged",
+            f"the ranks of this node have the home and the shell of {user}: neither was read",
+            f"remove {user}@ from the hostfile, or set launcher: {{user: {user}}} in the inventory",
+            severity="warning",
+        )
+
+
+def _processes(nodes: Nodes, job: Job) -> Iterator[Fault]:
+    """Yield that accelerate's total leaves GPUs of its machines without a rank."""
+    launch, file = job.given.launch.innermost, job.accelerate
+    chosen = launch.option("gpu_ids") or (file and file.gpu_ids) or "all"
+    is_chosen = chosen != "all" or "CUDA_VISIBLE_DEVICES" in job.given.variables(True)
+    counts = [gpus_of(peer, nodes) for peer in nodes.peers if peer.name in job.members]
+    if launch.kind != ACCELERATE or is_chosen or "cpu" in launch.options or None in counts:
+        return
+    total = launch.count("num_processes") or (file and file.num_processes) or 0
+    most = min((each for each in counts if each), default=0) * len(counts)
+    if len(counts) > 1 and 0 < total < most and total % len(counts) == 0:
+        yield Fault(
+            "num_processes",
+            str(total),
+            f"{most}, the GPUs of all nodes",
+            "num_processes is the total of all machines: GPUs are left without a rank",
+            f"write --num_processes {most} in the line, or num_processes: {most} in the file",
+            severity="warning",
+        )
+
+
+def _machine_rank(nodes: Nodes, job: Job) -> Iterator[Fault]:
+    """Yield that the node's file of accelerate has the rank of another node, or no such rank."""
+    ranks, count = nodes.once(_machine_ranks), len(job.members)
+    rank = ranks.get(nodes.name)
+    if rank is None:
+        return
+    before = [name for name in job.members if ranks.get(name) == rank]
+    as_on = f", as on {before[0]}" if before[0] != nodes.name else ""
+    if as_on or rank >= count:
+        yield Fault(
+            Path(job.given.accelerate_file),
+            f"machine_rank: {rank}{as_on}",
+            f"0 to {count - 1}, another on each node",
+            "the nodes wait for the rank that none has, and end with a time-out",
+            "correct machine_rank in the file of each node, or add --machine_rank N to its line",
+        )
+
+
+def _machine_ranks(nodes: Nodes) -> dict[str, int]:
+    """Return the machine_rank in each node's file, where it counts."""
+    from gpu_node.drift.job import configs
+
+    job = job_in(nodes)
+    launch, path = job.given.launch.innermost, job.given.accelerate_file
+    found: dict[str, int] = {}
+    other = {"machine_rank", "rdzv_backend", "use_deepspeed", "deepspeed_hostfile"}
+    if not path or other & launch.options.keys() or not launch.is_whole:
+        return found
+    for name in job.members:
+        files = nodes.states[name].job.files if name in nodes.states else ()
+        text = next((each.text for each in files or () if each.path == path), "")
+        read = configs.accelerate(text)
+        is_clear = job.given.is_clear(path, name == job.launcher)
+        if is_clear and isinstance(read, configs.Accelerate) and read.has_ranks:
+            nodes_of_it = launch.count("num_machines") or read.num_machines
+            if isinstance(read.machine_rank, int) and nodes_of_it == len(job.members):
+                found[name] = read.machine_rank
+    return found
 
 
 @rule(
@@ -180,6 +253,7 @@ def path(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     missing = {each.path for each in state.job.paths or () if each.kind == "missing"}
     # job.config reports a file that the launching node has not.
     unread = {each.path for each in state.job.files or () if each.problem == "missing"}
+    unread -= {job.given.odd_script}
     reported = unread if is_launcher else set()
     theirs = {each.path: each for each in (first.paths if first else None) or ()}
     for each in clear:
@@ -189,7 +263,8 @@ def path(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
         need = "w" if is_output else "r"
         if each.kind == "missing" and not is_output:
             verb = "starts in" if each.path == job.given.folder else "reads"
-            yield Fault(Path(each.path), "missing", f"a file or folder that the job {verb}")
+            found = job.given.missing(each.path)
+            yield Fault(Path(each.path), found, f"a file or folder that the job {verb}")
         elif need not in each.access or (each.kind == "directory" and "x" not in each.access):
             verb = "write" if is_output else "read"
             yield Fault(

@@ -3,7 +3,7 @@
 place "${hostfile:-/}"
 listed=
 [ ! -f "$at" ] || [ ! -r "$at" ] ||
-  listed=$(head -c @most@ <"$at" | sed 's/#.*//' | awk '{ print $1 }' |
+  listed=$(head -c @most@ <"$at" | sed 's/#.*//' | awk '{ sub(/^[^@]*@/, "", $1); print $1 }' |
     grep -E '^[A-Za-z0-9._-]+$' | head -n @names@)
 while IFS= read -r name; do
   set -- "$@" "$name"

@@ -344,6 +344,19 @@ def test_a_configuration_that_is_nowhere(run: Run) -> None:
     assert (code, found) == (2, ["job.config"]) and "This thing will stop it:" in out
 
 
+def test_a_file_that_this_machine_has(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one starts the job: where it was looked for, and that it is here."""
+    monkeypatch.chdir(tmp_path)
+    given: dict[str, Any] = {"hostfile": "a100-01 slots=2\n", "ds_json": None}
+    out = " ".join(run("--full", "--", *DEEPSPEED, **given)[1].split())
+    assert "missing in /data/job" in out and "this machine has one" not in out
+    (tmp_path / "ds.json").touch()
+    out = " ".join(run("--full", "--", *DEEPSPEED, **given)[1].split())
+    assert "missing in /data/job; this machine has one" in out
+
+
 UNKNOWN = {
     "torchrun --nproc_per_node= --nnodes '' train.py": "--nproc_per_node, --nnodes",
     "torchrun --zebra train.py": "--zebra",

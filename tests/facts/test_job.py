@@ -56,7 +56,7 @@ def test_a_folder_below_the_home(
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "train.py").touch()
-    (tmp_path / "job" / "hostfile").write_text("localhost slots=2\n")
+    (tmp_path / "job" / "hostfile").write_text("alice@localhost slots=2\n")
     for path in (tmp_path, *tmp_path.parents[:2]):
         path.chmod(0o755)
     there = folder.replace("HOME", str(tmp_path))
