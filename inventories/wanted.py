@@ -53,7 +53,7 @@ class DriverWanted(Model):
 
 
 class ShmWanted(Model):
-    size: fields.Size = Field(title="the size of /dev/shm, now and after a reboot")
+    size: fields.Size = Field(title="the least size of /dev/shm, now and after a reboot")
     kill_orphans: fields.Switch | None = Field(
         default=None, title="ends trainers whose launcher has ended, if they hold files in /dev/shm"
     )

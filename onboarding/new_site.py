@@ -408,11 +408,11 @@ def _minimums(names: Sequence[str], states: Mapping[str, NodeState]) -> Iterator
     sizes = {name: shm_size(state) or "" for name, state in states.items()}
     if listed := on_nodes(sizes):
         least = min(proposed_size(state, _UNSET) for state in states.values())
-        yield f"shm: {{size: {format_size(least)}}}  # found: {listed}"
+        yield f"shm: {{size: {format_size(least)}}}  # a minimum; found: {listed}"
     limits = {name: _limits(state) for name, state in states.items()}
     if listed := on_nodes(limits):
         files = min(proposed_files(state.limits) for state in states.values())
-        yield f"limits: {{nofile: {files}, memlock: unlimited}}  # found: {listed}"
+        yield f"limits: {{nofile: {files}, memlock: unlimited}}  # minimums; found: {listed}"
 
 
 def _limits(state: NodeState) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -13,9 +14,17 @@ from gpu_node.deploy.limits import operations as limits
 from gpu_node.drift.engine.subject import Limit
 from gpu_node.drift.engine.subject import Path as PathOf
 from gpu_node.drift.limits import rules, rules_tasks, services
-from gpu_node.drift.limits.pam_limits import OwnLines, domains, own_files, own_lines
+from gpu_node.drift.limits.pam_limits import (
+    Kind,
+    OwnLines,
+    domains,
+    higher,
+    own_files,
+    own_lines,
+)
 from gpu_node.drift.units import conf_limit
 from gpu_node.facts.limits.confirmed import PAM_STACK
+from gpu_node.facts.limits.state import Item
 
 # Those that our lines in limits.d repair.
 _BY_FILE = (
@@ -32,13 +41,20 @@ _TEMPLATES = Environment(  # noqa: S701 (it writes limits.conf, no page)
 )
 
 
-def content(lines: OwnLines, names: list[str]) -> str:
-    """Return our limits.d file: the same `lines` for each of `names`, in limits.conf's units."""
+def content(
+    lines: OwnLines, names: list[str], higher: Container[tuple[str, Kind, Item]] = ()
+) -> str:
+    """Return our limits.d file: the same `lines` for each of `names`, in limits.conf's units.
+
+    Without those that are `higher` by a line of others.
+    """
     rows = [
-        (kind, item, conf_limit(value, item))
+        (name, kind, item, conf_limit(value, item))
+        for name in names
         for (kind, item), value in sorted(lines.items(), key=lambda entry: entry[0][::-1])
+        if (name, kind, item) not in higher
     ]
-    return _TEMPLATES.get_template("limits.conf.j2").render(domains=names, lines=rows)
+    return _TEMPLATES.get_template("limits.conf.j2").render(lines=rows)
 
 
 @deploy("Limits")
@@ -54,7 +70,8 @@ def converge(plan: Plan) -> None:
     before = plan.state.ssh.account is not None or plan.state.env.bashrc is not None
     account = plan.trainer if before else ""
     if state.user is not None and plan.repairs(*_BY_FILE):
-        text = content(own_lines(state, wanted), domains(state.user))
+        lines = own_lines(state, wanted)
+        text = content(lines, domains(state.user), higher(state, lines))
         for path in own_files(state, wanted):
             name = f"Write {Path(path).name}"
             limits.own_file(name=name, path=path, content=text, account=account)

@@ -19,14 +19,15 @@ from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.files.operations import Commands, edited
 from gpu_node.deploy.files.replace import unread
 from gpu_node.drift.shm import daemon_json
-from gpu_node.drift.shm.fstab import new_line
+from gpu_node.drift.shm.fstab import falls_short, new_line
 from gpu_node.drift.shm.fstab import with_size as line_with_size
 from gpu_node.drift.shm.segments import is_certain, orphans, stale
 from gpu_node.facts.ask.execute import execute
 from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.shm.segments import LOOK
-from gpu_node.facts.shm.state import SharedMemory, ShmState
+from gpu_node.facts.shm.state import SharedMemory, ShmState, size_in
 from gpu_node.inventories.escape import visible
+from gpu_node.inventories.schema import format_size
 
 FSTAB = "/etc/fstab"
 # The text is Latin-1: without the flag ASCII, bytes of other encodings would count as blanks.
@@ -44,22 +45,24 @@ findmnt --verify --tab-file "$1" 2>&1
 """
 
 
-def with_size(fstab: str, size: str, flags: tuple[str, ...] = ()) -> str:
-    """Return fstab's text with `size=` in each /dev/shm line, or with such a line at its end."""
+def with_size(fstab: str, size: int, memory: int | None = None, flags: tuple[str, ...] = ()) -> str:
+    """Return fstab's text with `size=` in each /dev/shm line that gives less, or a new line."""
     lines = re.split(r"(?<=\n)", fstab)
     matches = [_LINE.fullmatch(line) for line in lines]
     if any(matches):
         return "".join(
-            _resized(match, size) if match else line
+            _resized(match, size, memory) if match else line
             for line, match in zip(lines, matches, strict=True)
         )
     gap = "" if fstab.endswith("\n") or not fstab else "\n"
-    return f"{fstab}{gap}{new_line(size, flags)}\n"
+    return f"{fstab}{gap}{new_line(format_size(size), flags)}\n"
 
 
-def _resized(line: re.Match[str], size: str) -> str:
+def _resized(line: re.Match[str], size: int, memory: int | None) -> str:
     device_to_type, gap, options, rest = line.groups(default="")
-    return f"{device_to_type}{gap or ' '}{line_with_size(options, size)}{rest}"
+    if not falls_short(size_in(options), memory, size):
+        return line[0]
+    return f"{device_to_type}{gap or ' '}{line_with_size(options, format_size(size))}{rest}"
 
 
 def _state() -> ShmState:
@@ -67,21 +70,22 @@ def _state() -> ShmState:
 
 
 @operation()
-def fstab(size: str) -> Commands:
+def fstab(size: int) -> Commands:
     """
-    Set the size of /dev/shm in /etc/fstab; every other byte of the file stays.
+    Raise the size of /dev/shm in /etc/fstab; every other byte of the file stays.
 
-    + size: as tmpfs takes it, eg ``8G``
+    + size: the least, in bytes; a line that gives more stays
 
     **Example:**
 
     .. code:: python
 
-        shm.fstab(name="Keep /dev/shm at 8G over a boot", size="8G")
+        shm.fstab(name="Keep /dev/shm at 8G over a boot", size=8 << 30)
     """
-    mount = _state().mount
-    edit = partial(with_size, size=size, flags=mount.flags if mount else ())
-    yield from edited(FSTAB, edit, f"gives /dev/shm {size}", check=_VERIFY)
+    state = _state()
+    flags = state.mount.flags if state.mount else ()
+    edit = partial(with_size, size=size, memory=state.memory, flags=flags)
+    yield from edited(FSTAB, edit, f"gives /dev/shm {format_size(size)}", check=_VERIFY)
 
 
 @operation()

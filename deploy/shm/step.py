@@ -31,7 +31,7 @@ def converge(plan: Plan) -> None:
         return
     if plan.repairs(rules.not_persistent):
         with apart(host, "/etc/fstab"):
-            shm.fstab(name="Write /etc/fstab", size=format_size(wanted.size))
+            shm.fstab(name="Write /etc/fstab", size=wanted.size)
     if plan.repairs(rules.too_small):
         with apart(host, "/dev/shm"):
             shm.size(name="Remount /dev/shm", size=wanted.size)

@@ -156,6 +156,24 @@ def _present(state: LimitsState, wanted: LimitsWanted) -> OwnLines:
     return lines
 
 
+def higher(state: LimitsState, own: OwnLines) -> set[tuple[str, Kind, Item]]:
+    """Return for which domains a line of others gives more than ours would: ours would lower it."""
+    others = (line for line in state.files or () if line.path not in OWN_FILES)
+    given: dict[tuple[str, Kind, Item], Limit] = {
+        (line.domain, kind, line.item): line.value
+        for line in others
+        for kind in KINDS
+        if line.item in GROWING and line.kind in (kind, "-")
+    }
+    return {
+        (domain, kind, item)
+        for (domain, kind, item), value in given.items()
+        if value != own.get((kind, item), value)
+        and at_least(value, own[kind, item])
+        and (item != "nofile" or grantable(state, value))
+    }
+
+
 def grantable(state: LimitsState, nofile: Limit) -> bool:
     """Return whether the kernel would grant that many open files (fs.nr_open; unknown is no)."""
     return state.nr_open is not None and at_least(state.nr_open, nofile)

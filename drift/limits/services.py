@@ -73,7 +73,13 @@ def setting(item: Item, value: Limit) -> str:
 
 
 def text_of(service: Service, wanted: LimitsWanted) -> str:
-    """Return the text of our drop-in: each limit that is too low."""
-    lines = [setting(item, value) for item, value in too_low(service, wanted).items()]
+    """Return the text of our drop-in: each limit that is too low, and what it gives already."""
+    low = too_low(service, wanted)
+    ours = {line.item: line.value for line in service.lines if line.path == drop_in(service.unit)}
+    lines = [
+        setting(item, low[item]) if item in low else f"{key}={ours[item]}"
+        for item, key in KEYS.items()
+        if item in low or item in ours
+    ]
     head = "# Written by gpu-node; what is set here comes from the inventory (limits)."
     return "\n".join([head, "[Service]", *lines, ""])

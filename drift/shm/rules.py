@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from shlex import quote
 
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path
-from gpu_node.drift.host.machine import memory_of, trains
+from gpu_node.drift.host.machine import is_container, memory_of, trains
 from gpu_node.drift.shm.container import run_options
-from gpu_node.drift.shm.fstab import kept, new_line, with_size
+from gpu_node.drift.shm.fstab import falls_short, kept, new_line, with_size
 from gpu_node.drift.shm.rules_docker import LEAST, node_size
 from gpu_node.drift.shm.rules_memory import IMPOSSIBLE, half, is_impossible
 from gpu_node.drift.units import size
@@ -20,8 +19,6 @@ from gpu_node.facts.shm.state import FstabLine, ShmState
 from gpu_node.inventories.schema import NodeWanted, ShmWanted, format_size
 
 MODE = "1777"
-_PROPOSED = f"at least {format_size(LEAST)} (proposed)"
-_FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 
 def _restricted(state: ShmState) -> bool:
@@ -63,13 +60,32 @@ def _least(node: NodeState, expected: NodeWanted) -> ShmWanted | None:
         return expected.shm
     if not trains(node, expected) or _is_boot_size(node.shm):
         return None
-    return ShmWanted.model_construct(size=LEAST)
+    usable = memory_of(node)
+    return ShmWanted.model_construct(size=min(LEAST, half(usable)) if usable else LEAST)
 
 
 def proposed_size(node: NodeState, expected: NodeWanted) -> int:
-    """Return the size for the inventory, or that of the inventory: not more than half of memory."""
-    usable = memory_of(node)
-    return min([node_size(expected), *([half(usable)] if usable else [])])
+    """Return the size for the inventory: the usual one, or more if more is found.
+
+    It is at most half of the memory, as a boot gives it: what was found may be all of the memory.
+    """
+    usable, state = memory_of(node), node.shm
+    if usable is None:
+        return node_size(expected)
+    found = 0
+    if state.usage is not None and state.mount is not None and state.mount.fstype == "tmpfs":
+        found = (state.usage.size or usable) >> 30 << 30
+    return min(half(usable), max(node_size(expected), found))
+
+
+def _boot_gives(node: NodeState, wanted: ShmWanted) -> bool:
+    """Whether a boot without a line in fstab gives enough: half of the memory, if it is known.
+
+    A container gets what its manager gives; only what it has shows whether that is half.
+    """
+    if _is_boot_size(node.shm):
+        return not _is_too_small(node.shm, wanted)
+    return not is_container(node) and not falls_short("", node.shm.memory, wanted.size)
 
 
 @rule(
@@ -109,7 +125,7 @@ def too_small(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     yield Fault(
         subject=Path("/dev/shm"),
         found=_shown(state),
-        wanted=asked if wanted else _PROPOSED,
+        wanted=asked if wanted else f"at least {format_size(least.size)} (proposed)",
         fix=fix,
         fixable=wanted is not None and not foreign and not is_impossible(node, expected),
         severity=None if wanted else "warning",
@@ -143,7 +159,7 @@ def container(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     yield Fault(
         subject=Path("/dev/shm"),
         found=f"{_shown(state)}, in a {kind}container without CAP_SYS_ADMIN",
-        wanted=format_size(wanted.size) if wanted else _PROPOSED,
+        wanted=format_size(wanted.size) if wanted else f"at least {format_size(LEAST)} (proposed)",
         fix=f"start the container with: {program} run {' '.join(run_options(node, enough))}; "
         "--ipc=host in place of --shm-size gives it the host's /dev/shm; or set default-shm-size "
         "in the host's /etc/docker/daemon.json",
@@ -170,16 +186,14 @@ def not_persistent(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
         return
     possible = not is_impossible(node, expected)
     # Writing the wanted size to fstab would make it smaller.
-    enough = _is_boot_size(state) and not _is_too_small(state, wanted)
-    enough = enough or any(
-        each.state == "runs" and _is_enough(each.size, state, wanted) for each in state.boot or ()
+    enough = _boot_gives(node, wanted) or any(
+        each.state == "runs" and not falls_short(each.size, state.memory, wanted.size)
+        for each in state.boot or ()
     )
     if not state.fstab and not enough:
         add = new_line(format_size(wanted.size), state.mount.flags if state.mount else ())
         yield _fstab_fault("no line for /dev/shm", wanted, f"add to /etc/fstab: {add}", possible)
     for line in state.fstab:
-        if state.memory is None and (not line.size or line.size.endswith("%")):
-            continue  # unknown: shm.unreadable reports it
         where = f"line {line.line}"
         if line.fstype != "tmpfs":
             fix = "that line mounts something else over /dev/shm: remove it"
@@ -187,13 +201,13 @@ def not_persistent(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
         elif spoilt := _spoilt(line):
             fix = f"remove {spoilt} from that line"
             yield _fstab_fault(f"{where}: {spoilt}", wanted, fix, fixable=False)
-        elif not _is_enough(line.size, state, wanted):
+        elif falls_short(line.size, state.memory, wanted.size):
             size_text = f"size={line.size}" if line.size else "no size"
             options = with_size(line.options, format_size(wanted.size))
             fix = f"set the options of {where} of /etc/fstab to {options}"
             yield _fstab_fault(f"{where}: {size_text}", wanted, fix, possible)
     for other in state.boot or ():
-        if other.state == "ignored" or not _is_enough(other.size, state, wanted):
+        if other.state == "ignored" or falls_short(other.size, state.memory, wanted.size):
             yield _boot_fault(other, wanted)
 
 
@@ -240,23 +254,6 @@ def _fstab_fault(size_text: str, wanted: ShmWanted, fix: str, fixable: bool = Tr
         fix=fix,
         fixable=fixable,
     )
-
-
-def _is_enough(size_text: str, state: ShmState, wanted: ShmWanted) -> bool:
-    """Whether the size that a line gives is as large as wanted; 0 is without a limit."""
-    given = _bytes(size_text, state.memory)
-    return given is not None and not 0 < given < wanted.size
-
-
-def _bytes(size_text: str, memory: int | None) -> int | None:
-    """Return the bytes of a `size=` (8G, 8388608k, 50%, see tmpfs(5)); None if there is none."""
-    match = re.fullmatch(r"(\d+)([kmgt%]?)", size_text.lower() or "50%")
-    if match is None:
-        return None
-    count, unit = int(match[1]), match[2]
-    if unit == "%":
-        return None if memory is None else memory * count // 100
-    return count * _FACTORS[unit]
 
 
 @rule(

@@ -138,9 +138,13 @@ def parse_fstab(text: str) -> tuple[tuple[FstabLine, ...], tuple[shm_boot.BootLi
 def _fstab_line(line: str) -> FstabLine:
     number, _device, _point, fstype, *rest = line.split()
     options = rest[0] if rest else "defaults"
+    return FstabLine(line=int(number), fstype=fstype, options=options, size=size_in(options))
+
+
+def size_in(options: str) -> str:
+    """Return the size in a line's options, empty if it has none; the last counts (mount(8))."""
     sizes = re.findall(r"(?:^|,)size=([^,]*)", options)
-    size = sizes[-1] if sizes else ""
-    return FstabLine(line=int(number), fstype=fstype, options=options, size=size)
+    return sizes[-1] if sizes else ""
 
 
 def parse_container(text: str) -> Container:

@@ -1,4 +1,4 @@
-"""The text of our limits.d file: limits.conf's units, and only the lines that are asked for."""
+"""The texts of our limits files: their units, and only the lines that are asked for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from gpu_node.deploy.limits.step import content
 from gpu_node.drift.limits.pam_limits import KINDS, OwnLines
+from gpu_node.drift.limits.services import drop_in, text_of
+from gpu_node.facts.limits.services import Service
 from gpu_node.facts.limits.state import UNITS, Item, parse_files
+from gpu_node.inventories.schema import LimitsWanted
 
 ITEMS: list[Item] = ["nofile", "memlock", "stack"]
 NAMES = st.lists(st.from_regex(r"[a-z_][a-z0-9_-]{0,14}", fullmatch=True), min_size=1, max_size=4)
@@ -78,4 +81,37 @@ def test_the_order_asked_in_does_not_matter(order: int) -> None:
         "*        hard nofile   5",
         "*        soft nofile   4",
         "*        soft stack    1",
+    ]
+
+
+def test_a_higher_line_of_others_stays() -> None:
+    """What another file gives to all users is not lowered for them by what root lacks."""
+    lines: OwnLines = {("soft", "nofile"): 131072, ("hard", "nofile"): 131072}
+    assert content(lines, ["*", "root"], {("*", "hard", "nofile")}).splitlines()[2:] == [
+        "*        soft nofile   131072",
+        "root     hard nofile   131072",
+        "root     soft nofile   131072",
+    ]
+
+
+def test_what_our_drop_in_of_slurmd_gives_stays() -> None:
+    """A second limit that is too low does not take the first one back."""
+    pair = {"soft": 131072, "hard": 131072}
+    low = {"soft": 65536, "hard": 65536}
+    service = Service.model_validate(
+        {
+            "name": "slurmd",
+            "unit": "slurmd.service",
+            "limits": {"nofile": pair, "memlock": low, "stack": pair, "nproc": pair},
+            "lines": [
+                {"path": drop_in("slurmd.service"), "line": 3, "item": "nofile", "value": "131072"},
+                {"path": "/lib/systemd/x.conf", "line": 1, "item": "memlock", "value": "64K"},
+            ],
+        }
+    )
+    wanted = LimitsWanted(nofile=131072, memlock="unlimited")
+    assert text_of(service, wanted).splitlines()[1:] == [
+        "[Service]",
+        "LimitNOFILE=131072",
+        "LimitMEMLOCK=infinity",
     ]

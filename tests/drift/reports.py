@@ -14,11 +14,12 @@ from gpu_node.drift.report.model import Report, Tool, build
 from gpu_node.drift.report.seen import Seen
 from tests.drift import states
 
+# A boot gives half of this memory, which is less than wanted.
 FRESH = {
-    "shm": {"usage": {"size": 67108864}, "fstab": []},
+    "shm": {"usage": {"size": 67108864}, "fstab": [], "memory": 12 << 30},
     "limits": {"session": {"nofile": {"soft": 1024, "hard": 4096}}, "files": []},
 }
-WARNING: dict[str, Any] = {"shm": {"fstab": []}}
+WARNING: dict[str, Any] = {"shm": {"fstab": [], "memory": 12 << 30}}
 HANGS = {
     "toolchain": {"cmake": None},
     "unreadable": [

@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_node.drift.limits.pam_limits import (
+    OwnLines,
     deciding,
     domains,
+    higher,
     is_known,
     lacking,
     own_lines,
@@ -189,6 +191,29 @@ def test_the_highest_of_what_our_file_says_stays() -> None:
     lines = [line("*", 18000, "soft", OWN_FILE), line("root", 200000, "soft", OWN_FILE)]
     assert rewritten(lines) == {("soft", "nofile"): 200000}
     assert rewritten(lines[::-1]) == {("soft", "nofile"): 200000}
+
+
+def test_what_others_give_more_of_is_not_lowered() -> None:
+    """root lacks a limit that `*` of others has more of, which does not count for root.
+
+    Ours would be read later. These do not count: a line that the kernel does not grant, one of our
+    own, and one that a later line for the same domain lowers.
+    """
+    lines = [
+        line("*", 1048576),
+        line("@ml", 1048576),
+        line("root", 200000, "hard"),
+        line("root", 100000, "hard", LATE),
+        line("bob", 1 << 30),
+        line("*", 262144, path=OWN_FILE),
+        line("*", 1 << 40, item="memlock"),
+    ]
+    files = [each.model_dump() for each in lines]
+    node = states.state({"limits": {"files": files, "nr_open": 1048576}})
+    ours: OwnLines = {("soft", "nofile"): 131072, ("hard", "nofile"): 131072}
+    assert higher(node.limits, {**ours, ("soft", "memlock"): "unlimited"}) == {
+        (name, kind, "nofile") for name in ("*", "@ml") for kind in ("soft", "hard")
+    }
 
 
 def test_our_own_line_that_asks_for_too_much_is_taken_back() -> None:

@@ -280,10 +280,10 @@ def test_what_a_training_needs_more_of_is_an_example(sshd: Sshd, tmp_path: Path)
     (tmp_path / "site" / "known_hosts").touch()
     found = {"a": states.state(small), "b": states.state(), "c": states.state(unread)}
     text = made.text(NODES, found)
-    assert "  # shm: {size: 8G}  # found: 64M on a; 8G on b\n" in text
+    assert "  # shm: {size: 8G}  # a minimum; found: 64M on a; 8G on b\n" in text
     assert (
         "  # limits: {nofile: 131072, memlock: unlimited}  "
-        "# found: nofile 1024/524288, memlock 64K/64K on a; "
+        "# minimums; found: nofile 1024/524288, memlock 64K/64K on a; "
         "nofile 131072/131072, memlock unlimited/unlimited on b\n"
     ) in text
     uncommented = re.sub(r"^  # (?=(shm|limits):)", "  ", text, flags=re.MULTILINE)
@@ -294,12 +294,28 @@ def test_what_a_training_needs_more_of_is_an_example(sshd: Sshd, tmp_path: Path)
 
 
 def test_what_a_proposed_size_fits(sshd: Sshd, tmp_path: Path) -> None:
-    """Half of the memory of the smallest node at most; a /dev/shm that is larger stays so."""
+    """The smallest that is found, at least 8G, and at most half of the memory of a node."""
     made = site(sshd, tmp_path, True)
     little = {"host": {"memory": {"total": 8 << 30}}, "shm": {"usage": {"size": 67108864}}}
     large = {"shm": {"usage": {"size": 64 << 30}}}
-    assert "# shm: {size: 4G}  # found: 64M on a\n" in made.text(NODES, {"a": states.state(little)})
-    assert "# shm: {size: 8G}  # found: 64G on a\n" in made.text(NODES, {"a": states.state(large)})
+    odd = {"shm": {"usage": {"size": (47 << 30) // 2}}}
+    all_of_it = {"host": {"memory": {"total": 47 << 30}}, "shm": {"usage": {"size": 47 << 30}}}
+    without_a_limit = {"shm": {"usage": {"size": 0}}}
+    on_disk = {"shm": {"mount": {"fstype": "xfs"}, "usage": {"size": 4 << 40}}}
+    unknown = {"host": {"memory": None}, "shm": {"usage": {"size": 64 << 30}}}
+    cases: list[tuple[str, list[dict[str, Any]]]] = [
+        ("4G", [little, large]),
+        ("8G", [{"shm": {"usage": {"size": 67108864}}}, large]),
+        ("64G", [large]),
+        ("23G", [odd, large]),
+        ("23G", [all_of_it]),
+        ("126G", [without_a_limit]),
+        ("8G", [on_disk]),
+        ("8G", [unknown]),
+    ]
+    for size, found in cases:
+        text = made.text(NODES, dict(zip("abc", map(states.state, found), strict=False)))
+        assert f"# shm: {{size: {size}}}  # a minimum; found: " in text
 
 
 def test_an_address_in_the_folders_place(sshd: Sshd, tmp_path: Path) -> None:
@@ -367,7 +383,7 @@ def test_what_was_found_is_suggested(sshd: Sshd, tmp_path: Path) -> None:
     places = {"a": "/opt/envs/dis\n/opt/a: [b\n", "b": "/opt/envs/dis\n", "c": "x\x1b\n"}
     text = made.text(NODES, found, places)
     assert '# driver: {version: "535.154.05"}  # a, b' in text
-    assert "# shm: {size: 8G}  # found: 8G on all" in text
+    assert "# shm: {size: 8G}  # a minimum; found: 8G on all" in text
     assert "# network: auto  # bond0 on a" in text
     assert "# nccl: {environments: [/opt/envs/dis]}  # a, b" in text
     assert text.count("# gpu: {model: A100, count: 2}") == 2
