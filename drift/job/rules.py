@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from ipaddress import ip_interface
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from gpu_node.drift.engine.nodes import Nodes, plain
@@ -261,11 +262,13 @@ def path(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
             continue
         is_output = outputs.get(each.path, True)
         need = "w" if is_output else "r"
-        if each.kind == "missing" and not is_output:
+        if each.kind == "missing" and not is_output and "x" in each.access:
             verb = "starts in" if each.path == job.given.folder else "reads"
             found = job.given.missing(each.path)
             yield Fault(Path(each.path), found, f"a file or folder that the job {verb}")
-        elif need not in each.access or (each.kind == "directory" and "x" not in each.access):
+        elif need not in each.access or (
+            each.kind in ("directory", "missing") and "x" not in each.access
+        ):
             verb = "write" if is_output else "read"
             yield Fault(
                 Path(each.path),
@@ -367,6 +370,12 @@ def program(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Faul
         each = found.get(named, Program(name=named or name, path="", python=""))
         if not each.path and each.name.startswith(CONDA):
             continue  # Conda alone knows all folders of its environments.
+        if not is_sent and each.closed:
+            yield _closed(each.name, each.closed)
+            continue
+        if not is_sent and not each.path and "/" in each.name:
+            yield Fault(each.name, "missing", "a program on this node")
+            continue
         if not is_sent and not each.path:
             shell = "the shell that starts it" if not named else "a launcher's shell"
             yield Fault(each.name, f"not in the PATH of {shell}", "its whole path")
@@ -377,6 +386,16 @@ def program(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Faul
         yield from _unlike(job, own, there.get(at_first.python) if at_first else None)
 
 
+def _closed(subject: Path | str, place: str) -> Fault:
+    return Fault(
+        subject,
+        f"closed to the training user: {place}",
+        "a program that the training user can start",
+        "the ranks of this node end with 'Permission denied'",
+        f"open {quote(place)} to that user, or name a program that it can start",
+    )
+
+
 def _programs(state: JobState | None) -> dict[str, Program]:
     return {each.name: each for each in (state.programs if state else None) or ()}
 
@@ -384,7 +403,9 @@ def _programs(state: JobState | None) -> dict[str, Program]:
 def _installed(each: Program, own: Python | None, is_sent: bool) -> Iterator[Fault]:
     if own is None:
         return
-    if not own.version and "torch" not in own.packages:
+    if own.closed:
+        yield _closed(Path(own.path), own.closed)
+    elif not own.version and "torch" not in own.packages:
         found = "neither its version nor a torch was found"
         yield Fault(Path(each.python), found, "the Python of the job", severity="warning")
     elif own.version == "missing":
@@ -401,7 +422,7 @@ def _installed(each: Program, own: Python | None, is_sent: bool) -> Iterator[Fau
 
 
 def _unlike(job: Job, own: Python | None, other: Python | None) -> Iterator[Fault]:
-    if own is None or other is None or "missing" in (own.version, other.version):
+    if own is None or own.closed or other is None or "missing" in (own.version, other.version):
         return
     if own.version and other.version and own.version != other.version:
         yield Fault(

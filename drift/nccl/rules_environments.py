@@ -1,8 +1,9 @@
-"""NCCL rules about Python environments that are missing, or whose Python is too old."""
+"""NCCL rules about Python environments that are missing, closed, or have a Python too old."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
@@ -10,6 +11,7 @@ from gpu_node.drift.engine.subject import Prefix
 from gpu_node.drift.nccl.environment_copy import hindrance, missing
 from gpu_node.facts.nccl.state import NcclState
 from gpu_node.facts.node import NodeState
+from gpu_node.inventories.fields.paths import is_below
 from gpu_node.inventories.schema import NcclWanted, NodeWanted
 
 
@@ -40,6 +42,34 @@ def environment_missing(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> I
             "complete; a venv also needs its base Python here, and its copy is removed if that "
             "does not run",
             fixable=first is None,
+        )
+
+
+@rule(
+    "nccl.environment-closed",
+    "error",
+    whole=True,
+    always=True,
+    stops="every",
+    why="the ranks of this node end with 'Permission denied', or find no torch: a report reads an "
+    "environment as its owner, and a job starts it as the training user",
+    manual="create the environment, with its Python, where the training user can read it; or open "
+    "what is closed to that user",
+    alone="Create an environment in your home, and name that one in the inventory.",
+)
+def environment_closed(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """The training user cannot start the Python of an environment, or read its torch."""
+    user = state.env.user.name if state.env.user else "the training user"
+    for each in state.env.closed or ():
+        place, is_within = quote(each.place), is_below(each.place, [each.environment])
+        yield Fault(
+            subject=Prefix(each.environment),
+            found=f"closed to {user}: {each.place} (mode {each.mode}, owner {each.owner})",
+            wanted=f"an environment that {user} can use",
+            fix=f"chmod -R a+rX {quote(each.environment)}"
+            if is_within
+            else f"create the environment, with its Python, where {user} can read it; or chmod a+x "
+            f"{place}: every user may then pass through it, and not list it",
         )
 
 

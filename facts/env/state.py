@@ -2,8 +2,9 @@
 
 import shlex
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
+from pydantic import Field
 from typing_extensions import override
 
 from gpu_node.facts.env import proxies as proxy_settings
@@ -41,10 +42,12 @@ _OPEN = shell("env/open_home")
 _USER = 'printf "%s\\n%s\\n%s\\n" "$user" "$home" "${entry##*:}"'
 _PLACES = (
     shell("env/not_writable")
+    + shell("probe/closed_at")
+    + shell("env/closed")
     + """places "$home" "$home/.bashrc"
 """
 )
-_NOT_WRITABLE = "not-writable\t"
+_NOT_WRITABLE, _CLOSED = "not-writable\t", "closed\t"
 _ENV_FILE = f"[ ! -e {ENV_FILE} ] || head -c 65536 {ENV_FILE}"
 
 
@@ -57,7 +60,11 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     given = assigned(names=names)
     settings = f"{given}echo {shlex.quote(variables)}\n{SETTINGS}"
     # A shell of another user may not receive our variables.
-    places = f'{head}at_home "$gn_places"{shlex.quote(_OPEN + _PLACES)}'
+    asked = f"set -- {shlex.join(request.environments)}\n"
+    if request.trains_apart:
+        # Without root it is the SSH user who looks.
+        asked += f'[ "$(id -un)" = {shlex.quote(request.user)} ] || set --\n'
+    places = f'{head}at_home "$gn_places"{shlex.quote(_OPEN + asked + _PLACES)}'
     # For another user than the SSH user: only root may read that home and start that shell.
     apart = request.trains_apart
     return (
@@ -125,6 +132,15 @@ class NotWritable(State):
     problem: Literal["missing", "closed"]
 
 
+class Closed(State):
+    """What the training user cannot enter, start or read of an environment: a place, its owner."""
+
+    environment: str
+    place: str
+    mode: Annotated[str, Field(pattern="^[0-7]{1,4}$")]
+    owner: str
+
+
 class Line(State):
     """A line, unchanged, of a file that is read by its own rules (NCCL's, DeepSpeed's)."""
 
@@ -151,6 +167,8 @@ class EnvState(State):
     places: dict[str, Place] | None
     # The home and /tmp, where the training user cannot write there.
     not_writable: tuple[NotWritable, ...] | None = ()
+    # The Python environments that are closed to the training user.
+    closed: Annotated[tuple[Closed, ...], Field(max_length=100)] | None = ()
     # The text of /etc/gpu-node/env.sh; empty if it does not exist.
     env_file: str | None
     settings: tuple[Setting, ...] | None
@@ -175,7 +193,7 @@ def parse_user(text: str) -> User:
 
 def parse_home_places(text: str) -> dict[str, Place]:
     """Parse the file systems of the home, between lines about folders that are not writable."""
-    lines = (line for line in text.split("\n") if not line.startswith(_NOT_WRITABLE))
+    lines = (line for line in text.split("\n") if not line.startswith((_NOT_WRITABLE, _CLOSED)))
     return parse_places("\n".join(lines))
 
 
@@ -187,6 +205,16 @@ def parse_not_writable(text: str) -> tuple[NotWritable, ...]:
     return tuple(
         NotWritable.model_validate({"path": checked.path(path), "problem": problem})
         for _, path, problem in rows
+    )
+
+
+def parse_closed(text: str) -> tuple[Closed, ...]:
+    """Parse `closed<tab>ENVIRONMENT<tab>PLACE<tab>MODE OWNER`."""
+    rows = [line.split("\t") for line in text.split("\n") if line.startswith(_CLOSED)]
+    return tuple(
+        Closed(environment=checked.path(prefix), place=checked.path(place), mode=mode, owner=owner)
+        for _, prefix, place, status in rows
+        for mode, _, owner in [status.partition(" ")]
     )
 
 
@@ -243,6 +271,7 @@ def parse(readings: Readings) -> EnvState:
         bashrc=bashrc,
         places=places,
         not_writable=None if places is None else readings.take("env.places", parse_not_writable),
+        closed=None if places is None else readings.take("env.places", parse_closed),
         env_file=env_file,
         settings=_with_env_file(_marked(settings, bashrc), bashrc, env_file),
         conf=readings.take("env.conf", parse_conf),

@@ -1,6 +1,7 @@
-# The programs $@ as a launcher's shell finds them: `program<tab>NAME<tab>PATH<tab>PYTHON`. Then, of each
-# Python, what is installed beside it: `python<tab>PATH<tab>VERSION<tab>NAME-VERSION ...`. Nothing is
-# started: names of folders say it.
+# The programs $@ as a launcher's shell finds them: `program<tab>NAME<tab>PATH<tab>PYTHON<tab>CLOSED`.
+# Then, of each Python, what is installed beside it:
+# `python<tab>PATH<tab>VERSION<tab>NAME-VERSION ...<tab>CLOSED`. Nothing is started: names of folders say
+# it. CLOSED is what closed_at prints of a path that cannot be started.
 # of_conda NAME/bin/PROGRAM: prints its path, if there is one environment of that name: conda lists
 # the folders of all that it made.
 of_conda() {
@@ -31,8 +32,12 @@ for name; do
     ([~]/*) found=$(command -v "$HOME/${name#??}" 2>/dev/null) || found= ;;
     (*) found=$(command -v "$name" 2>/dev/null) || found= ;;
   esac
-  case $found in (/*) ;; (*) found= ;; esac
-  python=
+  case $found in (/*) [ -x "$found" ] || found= ;; (*) found= ;; esac
+  python='' place=
+  case $found$name in
+    ([~]/*) place=$(closed_at "$HOME/${name#??}") ;;
+    ("$name") place=$(closed_at "$name") ;;
+  esac
   if [ -n "$found" ]; then
     case ${name##*/} in
       (python | python[0-9]*) python=$found ;;
@@ -45,7 +50,7 @@ for name; do
         case $python in (*/env) python=$(command -v python3) || python= ;; esac ;;
     esac
   fi
-  printf 'program\t%s\t%s\t%s\n' "$name" "$found" "$python"
+  printf 'program\t%s\t%s\t%s\t%s\n' "$name" "$found" "$python" "$place"
   case $seen in (*"$newline$python$newline"*) continue ;; esac
   [ -z "$python" ] || set -- "$@" "$python"
   seen=$seen$python$newline
@@ -75,5 +80,7 @@ for python; do
     case $version in (python3.*) version=${version#python} ;; (*) version='' ;; esac
   fi
   [ -e "$python" ] || version=missing
-  printf 'python\t%s\t%s\t%s\n' "$python" "$version" "${packages# }"
+  place=
+  [ -x "$python" ] || place=$(closed_at "$python")
+  printf 'python\t%s\t%s\t%s\t%s\n' "$python" "$version" "${packages# }" "$place"
 done

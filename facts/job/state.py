@@ -26,7 +26,7 @@ MOST_BYTES, _MOST_NAMES, _MOST_PORTS = 65536, 64, 4096
 _FILES = shell("job/files", most=MOST_BYTES)
 _PATHS = PLACES + LIMITED + shell("job/paths", most=MOST_BYTES)
 _NAMES = LIMITED + shell("job/names", most=MOST_BYTES, names=_MOST_NAMES)
-_PLACE, _PROGRAMS = shell("job/place"), shell("job/programs")
+_PLACE, _PROGRAMS = shell("job/place"), shell("probe/closed_at") + shell("job/programs")
 # The time limits add up: a file server that does not answer takes 5 seconds a path.
 _SECONDS = 60
 
@@ -84,20 +84,26 @@ class JobPath(State):
 class Program(State):
     """A program of the job in a launcher's shell; `path` is empty where there is none.
 
-    `python` is the interpreter that its first line names.
+    `python` is the interpreter that its first line names, `closed` what the training user may not
+    enter or start on the way to it.
     """
 
     name: str
     path: str
     python: str
+    closed: str | None = None
 
 
 class Python(State):
-    """A Python and the packages beside it; `version` is empty where it cannot be seen."""
+    """A Python and the packages beside it; `version` is empty where it cannot be seen.
+
+    `closed` is as that of a program.
+    """
 
     path: str
     version: str
     packages: dict[str, str]
+    closed: str | None = None
 
 
 class JobState(State):
@@ -150,11 +156,14 @@ def parse_programs(text: str) -> tuple[tuple[Program, ...], tuple[Python, ...]]:
     """Parse the lines `program<tab>...` and `python<tab>...`; a shell may print others."""
     programs, pythons = [], []
     for kind, *row in (line.split("\t") for line in text.split("\n")):
-        if kind == "program" and len(row) == 3:
-            programs.append(Program(name=row[0], path=row[1], python=row[2]))
-        elif kind == "python" and len(row) == 3:
-            packages = dict(_packages(row[2].split()))
-            pythons.append(Python(path=row[0], version=row[1], packages=packages))
+        if kind == "program" and len(row) in (3, 4):
+            name, path, python, closed = [*row, ""][:4]
+            programs.append(Program(name=name, path=path, python=python, closed=closed or None))
+        elif kind == "python" and len(row) in (3, 4):
+            path, version, named, closed = [*row, ""][:4]
+            packages = dict(_packages(named.split()))
+            known = Python(path=path, version=version, packages=packages, closed=closed or None)
+            pythons.append(known)
     if not programs:
         raise Unreadable(f"a launcher's shell ended first: {text.strip()[-80:]!r}")
     return tuple(programs), tuple(pythons)

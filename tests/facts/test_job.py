@@ -119,6 +119,21 @@ def test_a_program_below_the_home(
     assert program.path == f"{tmp_path}/job/./python"
 
 
+@pytest.mark.parametrize("shell", shells.SHELLS)
+def test_a_program_that_is_closed(shell: str, tmp_path: Path) -> None:
+    """It is found by its path, and cannot be started; one that is missing is not closed."""
+    (tmp_path / "run").write_text(f"#!{tmp_path}/python\n")
+    (tmp_path / "python").touch()
+    open_to_all(tmp_path)
+    names = tuple(f"{tmp_path}/{name}" for name in ("python", "run", "none"))
+    (tmp_path / "run").chmod(0o755)
+    programs, (python,) = parse_programs(asked(shell, "job.programs", JobAsked(programs=names)))
+    assert [(each.path, each.closed) for each in programs] == [
+        *(("", names[0]), (names[1], None), ("", None))
+    ]
+    assert (python.path, python.closed) == (names[0], names[0])
+
+
 def open_to_all(folder: Path) -> None:
     """Let the training user read a folder of a test."""
     for path in (folder, *folder.parents[:2]):
