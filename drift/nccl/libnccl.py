@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from shlex import quote
 
 from gpu_node.drift.tables import nccl_of
 from gpu_node.facts.nccl.libnccl import DEB, RPM, Package
@@ -173,6 +174,31 @@ def hindrance(environment: Environment) -> str | None:
             "or change them manually"
         )
     return None
+
+
+def is_repairable(environment: Environment) -> bool:
+    """Whether a deploy changes the packages of an environment: by its own pip."""
+    return environment.pip and hindrance(environment) is None
+
+
+def pip(prefix: str, environment: Environment, verb: str, *words: str) -> str:
+    """Return the command that changes an environment's packages, by what is there to do so."""
+    if environment.pip:
+        command = f"{quote(prefix)}/bin/python -m pip {verb}"
+    elif environment.maker == "uv":
+        command = f"uv pip {verb} --python {quote(prefix)}"
+        words = tuple("--reinstall" if each == "--force-reinstall" else each for each in words)
+    else:
+        # Since pip 22.3.
+        command = f"python3 -m pip --python {quote(prefix)} {verb}"
+    return " ".join([command, *words])
+
+
+def locked(environment: Environment) -> str:
+    """Return what else to do where a lock file names the packages of an environment."""
+    if environment.maker is None:
+        return ""
+    return f"; {environment.maker} installs what its lock file names: change it there as well"
 
 
 def bites(state: NcclState) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from shlex import quote
 from typing import Literal
 
 from typing_extensions import override
@@ -19,8 +18,11 @@ from gpu_node.drift.nccl.libnccl import (
     is_as_wanted,
     is_guessed,
     is_managed,
+    is_repairable,
+    locked,
     own,
     pinned,
+    pip,
     release,
     unclear,
 )
@@ -117,12 +119,12 @@ def duplicate_wheels(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             wanted=f"{keep or 'the one that torch pins'} alone",
             fix=hindrance(environment)
             or (
-                f"{quote(prefix)}/bin/pip uninstall {wrong}, which deletes the shared file, and "
-                f"then {quote(prefix)}/bin/pip install --force-reinstall --no-deps {keep}"
+                f"{pip(prefix, environment, 'uninstall', wrong)}, which deletes the shared file, "
+                f"and then {_reinstall(prefix, environment, keep)}"
                 if keep
                 else "torch does not name the one that it needs: keep the right one manually"
             ),
-            fixable=keep is not None and hindrance(environment) is None,
+            fixable=keep is not None and is_repairable(environment),
         )
 
 
@@ -148,10 +150,14 @@ def wheel_damaged(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             subject=Prefix(prefix),
             found=damage,
             wanted=f"the libnccl.so.2 of {keep}",
-            fix=hindrance(environment)
-            or f"{quote(prefix)}/bin/pip install --force-reinstall --no-deps {keep}",
-            fixable=hindrance(environment) is None,
+            fix=hindrance(environment) or _reinstall(prefix, environment, keep),
+            fixable=is_repairable(environment),
         )
+
+
+def _reinstall(prefix: str, environment: Environment, keep: str) -> str:
+    words = ("--force-reinstall", "--no-deps", keep)
+    return pip(prefix, environment, "install", *words) + locked(environment)
 
 
 def _damage(environment: Environment) -> str | None:
@@ -258,7 +264,7 @@ def _is_fixable(state: NcclState, environment: Environment, wanted: NcclWanted) 
     """Whether what torch loads is ours to change: a wheel, or the system's package."""
     owner = _owner(environment)
     if owner == "wheel":
-        return hindrance(environment) is None
+        return is_repairable(environment)
     return owner == "system" and _packages_help(state, wanted)
 
 
@@ -300,7 +306,7 @@ def _way_back(state: NcclState, prefix: str, environment: Environment, wanted: N
             "ldconfig"
         )
     if keep is not None and reason != "ld.so.cache":
-        return f"{quote(prefix)}/bin/pip install --force-reinstall --no-deps {keep}"
+        return _reinstall(prefix, environment, keep)
     if reason in ("ld.so.cache", None):
         return f"install libnccl {release(state, wanted) or 'of that version'}"
     pin = pinned(environment, wanted)

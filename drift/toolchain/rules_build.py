@@ -10,6 +10,7 @@ from gpu_node.drift.engine.finding import Severity
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, on_subject, rule
 from gpu_node.drift.engine.subject import Package, Prefix
+from gpu_node.drift.nccl.libnccl import is_repairable, locked, pip
 from gpu_node.drift.toolchain.build import (
     Range,
     accepted,
@@ -269,8 +270,8 @@ def _no_package(
     is_named = wanted.nccl is not None and prefix in (wanted.nccl.environments or ())
     in_path = build.ninja is not None and build.ninja.kind == "ninja"
     reached = in_path or (build.ninja is None and is_in_path(build, f"{prefix}/bin"))
-    fix = f"{quote(prefix)}/bin/python -m pip install ninja"
-    if not is_named:
+    fix = f"{pip(prefix, environment, 'install', 'ninja')}{locked(environment)}"
+    if not is_named and environment.pip:
         fix += f"; or name the environment, and the deploy does: nccl: {{environments: [{prefix}]}}"
     elif environment.external:
         fix = "the distribution manages this Python: use an environment for training"
@@ -282,7 +283,7 @@ def _no_package(
         wanted="the package ninja, and its program in PATH",
         cause=f"{_JIT}, and ends with 'Unable to JIT load the op due to ninja not being installed'",
         fix=fix,
-        fixable=is_named and reached and not environment.external,
+        fixable=is_named and reached and is_repairable(environment),
     )
 
 

@@ -11,7 +11,7 @@ from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Package, Path
 from gpu_node.drift.env.bashrc import is_network_home
-from gpu_node.drift.nccl.libnccl import environments
+from gpu_node.drift.nccl.libnccl import environments, pip
 from gpu_node.drift.toolchain.operators import (
     built_for,
     by_folder,
@@ -93,11 +93,10 @@ def install_again(prefix: str, environment: Environment, gpus: list[tuple[int, i
         if name
     )
     listed = ";".join(f"{major}.{minor}" for major, minor in gpus)
-    return (
-        f"TORCH_CUDA_ARCH_LIST='{listed}' {flags} {quote(prefix)}/bin/python -m pip install "
-        "--force-reinstall --no-deps --no-cache-dir --no-build-isolation "
-        f"deepspeed=={environment.packages.get('deepspeed', 'VERSION')}"
-    )
+    words = ("--force-reinstall", "--no-deps", "--no-cache-dir", "--no-build-isolation")
+    wheel = f"deepspeed=={environment.packages.get('deepspeed', 'VERSION')}"
+    command = pip(prefix, environment, "install", *words, wheel)
+    return f"TORCH_CUDA_ARCH_LIST='{listed}' {flags} {command}"
 
 
 def brought(

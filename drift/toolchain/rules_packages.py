@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from shlex import quote
 
 from gpu_node.drift.driver.rules_cuda import cuda_init
 from gpu_node.drift.driver.rules_driver_packages import not_installed
@@ -16,7 +15,7 @@ from gpu_node.drift.engine.nodes import Nodes, Unlike
 from gpu_node.drift.engine.rule import Fault, on_node, rule
 from gpu_node.drift.engine.subject import Package
 from gpu_node.drift.engine.unlike import Text, fault
-from gpu_node.drift.nccl.libnccl import environments
+from gpu_node.drift.nccl.libnccl import environments, hindrance, is_repairable, locked, pip
 from gpu_node.drift.tables import capability
 from gpu_node.drift.toolchain.packages import (
     NOT_COMPARED,
@@ -113,8 +112,10 @@ def _unlike_pins(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 subject=Package(name, prefix),
                 found=environment.packages.get(name, "not installed"),
                 wanted=pin,
-                fix=f"{quote(prefix)}/bin/python -m pip install {name}=={pin}, with all other "
-                "packages kept at their versions",
+                fix=hindrance(environment)
+                or f"{pip(prefix, environment, 'install', f'{name}=={pin}')}, with all other "
+                f"packages kept at their versions{locked(environment)}",
+                fixable=is_repairable(environment),
             )
 
 

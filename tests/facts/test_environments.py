@@ -72,6 +72,30 @@ def test_an_environment_as_it_should_be(made: environments.Environment) -> None:
     assert found.platform is not None and platforms(found.platform)
 
 
+@pytest.mark.parametrize(
+    ("place", "mark", "maker"),
+    [
+        ("env", None, None),
+        ("env", "env/pyvenv.cfg", "uv"),
+        ("env", "poetry.lock", "poetry"),
+        ("pypoetry/virtualenvs/llm-Xa1-py3.11", None, "poetry"),
+        ("llm/.pixi/envs/default", None, "pixi"),
+    ],
+)
+def test_what_made_an_environment(
+    tmp_path: Path, place: str, mark: str | None, maker: str | None
+) -> None:
+    """Those that install from a lock file, and put no pip into it."""
+    made = environments.environment(tmp_path / place, "torch", CU12)
+    if mark is not None:
+        with (tmp_path / mark).open("a") as file:
+            file.write("uv = 0.9.5\n")
+    assert (asked(made.prefix).pip, asked(made.prefix).maker) == (True, maker)
+    for each in made.prefix.glob("lib/python3*/site-packages/pip*"):
+        each.rename(tmp_path / each.name)
+    assert (asked(made.prefix).pip, asked(made.prefix).maker) == (False, maker)
+
+
 @pytest.mark.parametrize("name", ["RECORD", "version.py", "METADATA"])
 def test_a_pipe_in_the_place_of_a_file(made: environments.Environment, name: str) -> None:
     """It would wait for a writer: the reason has its name, at once."""

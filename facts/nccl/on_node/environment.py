@@ -10,6 +10,7 @@ import re
 import site
 import sys
 import sysconfig
+from importlib.util import find_spec
 
 from gpu_node.facts.nccl.on_node.builds import built_in, deepspeed_of, libraries, torch_of
 from gpu_node.facts.nccl.on_node.library import library
@@ -120,6 +121,17 @@ def is_external():
     return sys.prefix == sys.base_prefix and os.path.exists(marker)
 
 
+def maker():
+    """What made this environment and installs into it, from a lock file; None: pip, or conda."""
+    configured = text(os.path.join(sys.prefix, "pyvenv.cfg"))
+    if re.search(r"^uv *=", configured, re.M):
+        return "uv"
+    if "/.pixi/envs/" in sys.prefix:
+        return "pixi"
+    lock = os.path.join(os.path.dirname(sys.prefix), "poetry.lock")
+    return "poetry" if "/pypoetry/" in sys.prefix or os.path.exists(lock) else None
+
+
 def wheels(packages):
     """The nvidia-nccl distributions, each name once, with the library's entry in its RECORD."""
     entries = []
@@ -190,6 +202,8 @@ def main(deep):
                 "outside": outside(packages),
                 "twice": twice(packages),
                 "external": is_external(),
+                "pip": find_spec("pip") is not None,
+                "maker": maker(),
                 "file": library(own, doubtful) if own else None,
                 "loads": use,
                 "loaded": library(use["path"], lambda *_: False) if use and use["path"] else None,
