@@ -47,6 +47,24 @@ class Environment:
         """The file that all NCCL wheels own."""
         return self.packages / wheels.LIBRARY
 
+    def without_pip(self) -> Environment:
+        """The same as uv makes it: its base alone has a pip."""
+        real, release = Path(sys.base_prefix), self.packages.parent.name
+        base = self.prefix.with_name(f"{self.prefix.name} base")
+        own = base / "lib" / release / "site-packages"
+        for folder in (own, base / "bin"):
+            folder.mkdir(parents=True)
+        shutil.copy(real / "bin" / release, base / "bin" / release)
+        for each in (real / "lib" / release).iterdir():
+            if each.name != own.name:
+                (own.parent / each.name).symlink_to(each)
+        for each in self.packages.glob("pip*"):
+            each.rename(own / each.name)
+        config = self.prefix / "pyvenv.cfg"
+        lines = [line for line in config.read_text().splitlines() if not line.startswith("home")]
+        config.write_text("\n".join([f"home = {base}/bin", "uv = 0.9.5", *lines, ""]))
+        return self
+
     def pip(self, *words: str) -> str:
         """Run its pip, and return the output."""
         done = subprocess.run(

@@ -47,6 +47,7 @@ _LOOKS = ("proxy", "no_answer", "transaction_deb", "transaction_rpm")
 # These define only functions; a script also calls them when it runs as another user.
 _FUNCTIONS = (
     *("writers", "closed", "as_user_within", "place", "record", "pending", "no_answer", "pip_left"),
+    "find_pip",
 )
 # What a script gets by its line `# Given: NAME ...`, beside what areas have for it (`Hooks.given`).
 _GIVEN = {"owner": OWNER, "as_user": AS_USER, **dict([HIDE, PROCESS])}

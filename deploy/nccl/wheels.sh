@@ -4,7 +4,7 @@
 # asked (what facts/nccl/on_node/environment.py says), pushed (the wheel, where the controller fetched it), or
 # handed (in the environment: the same, of another account), hashes (lines for
 # pip's requirements, or empty), insecure (yes: any index will do), supply (facts/nccl/on_node/supply.py).
-# Needs: writers closed place sent lock proxy in_use no_answer noted pip_left
+# Needs: writers closed place sent lock proxy in_use no_answer noted pip_left find_pip
 # Disturbs: libraries
 # Given: asked supply hashes insecure
 # By: owner
@@ -22,6 +22,7 @@ source=${handed:-$pushed}
 python=$prefix/bin/python3
 [ -x "$python" ] || python=$prefix/bin/python
 [ -x "$python" ] || fail "it has no Python; nothing was changed"
+find_pip
 tried=$(mktemp "$prefix/.gpu-node.XXXXXX" 2>/dev/null) && rm -f "$tried" || fail "$(id -un) may not \
 write there; its owner is $(ls -ld "$prefix/" | awk '{ print $3 }'): look at its modes, and whether it \
 is mounted read-only; nothing was changed"
@@ -41,12 +42,12 @@ sys.exit(zipfile.ZipFile(sys.argv[1]).testzip())' "$wheel" 2>&1 </dev/null) ||
     fail "the copy of $keep is not whole: $(last "$output"); nothing was changed: run again"
 else
   [ "$insecure" = yes ] || [ -n "$hashes" ] ||
-    output=$("$python" -I -B -c "$supply" download 2>&1 >/dev/null </dev/null) ||
+    output=$("$pips" -I -B -c "$supply" download ${into:+"--python=$into"} 2>&1 >/dev/null </dev/null) ||
     fail "others could change what pip installs: $(last "$output"); use https and \
 folders that no other user can change, or set supply: {hashes: ...} or \
 {insecure_index: true} in the inventory; nothing was changed"
   # Without -q, which hides the servers that pip asks.
-  output=$("$python" -I -m pip download --no-deps --only-binary=:all: -d "$work" "$@" 2>&1 </dev/null) ||
+  output=$(pip download --no-deps --only-binary=:all: -d "$work" "$@" 2>&1 </dev/null) ||
     fail "$(no_answer "$output")pip cannot get $keep: $(last "$output"); nothing was changed"
 fi
 # From here on pip needs no index, and no setting (user, target, prefix) may redirect it.
@@ -59,14 +60,14 @@ unset PIP_USER PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIRE_HASHES PIP_CONSTRAINT
 output=$(remove_left unrecorded $remove "${keep%%==*}") || fail "cannot read what pip has left: $output; run again"
 if [ -n "$remove" ]; then
   # shellcheck disable=SC2086 # a package a word
-  output=$("$python" -I -m pip uninstall -q -y $remove 2>&1 </dev/null) ||
+  output=$(pip uninstall -q -y $remove 2>&1 </dev/null) ||
     fail "pip cannot remove $remove: $(last "$output")"
 fi
 # pip would write through a link, into its target.
 for library in "$prefix"/lib*/python*/site-packages/nvidia/nccl/lib/libnccl.so.2; do
   [ ! -L "$library" ] || rm -f "$library"
 done
-output=$("$python" -I -m pip install -q --no-deps --only-binary=:all: --force-reinstall --no-index \
+output=$(pip install -q --no-deps --only-binary=:all: --force-reinstall --no-index \
   --find-links "$work" "$@" 2>&1 </dev/null) || fail "pip cannot install $keep: $(last "$output"); run again"
 output=$("$python" -I -B -c "$asked" whole "${keep%%==*}" 2>&1 >/dev/null </dev/null) ||
   fail "$(last "$output"); run again"

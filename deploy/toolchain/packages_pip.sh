@@ -3,7 +3,7 @@
 # Variables: prefix (the environment), pins (as pip is asked for them, with blanks between),
 # asked (what facts/nccl/on_node/environment.py says), hashes (lines for pip's requirements, or empty),
 # insecure (yes: any index will do), supply (facts/nccl/on_node/supply.py).
-# Needs: writers closed place sent lock proxy in_use no_answer noted pip_left
+# Needs: writers closed place sent lock proxy in_use no_answer noted pip_left find_pip
 # Disturbs: libraries
 # Given: asked supply hashes insecure
 # By: owner
@@ -31,6 +31,7 @@ reason() {
 python=$prefix/bin/python3
 [ -x "$python" ] || python=$prefix/bin/python
 [ -x "$python" ] || fail "it has no Python; nothing was changed"
+find_pip
 tried=$(mktemp "$prefix/.gpu-node.XXXXXX" 2>/dev/null) && rm -f "$tried" || fail "$(id -un) may not \
 write there; its owner is $(ls -ld "$prefix/" | awk '{ print $3 }'): look at its modes, and whether it \
 is mounted read-only; nothing was changed"
@@ -38,11 +39,11 @@ work=$(mktemp -d /var/tmp/gpu-node-pip.$$.XXXXXX) || fail "no room in /var/tmp; 
 # What pip leaves there when it is killed is removed with it.
 TMPDIR=$work; export TMPDIR
 [ "$insecure" = yes ] || [ -n "$hashes" ] ||
-  output=$("$python" -I -B -c "$supply" install 2>&1 >/dev/null </dev/null) ||
+  output=$("$pips" -I -B -c "$supply" install ${into:+"--python=$into"} 2>&1 >/dev/null </dev/null) ||
   fail "others could change what pip installs: $(echo "$output" | tail -n 1); use https and \
 folders that no other user can change, or set supply: {hashes: ...} or \
 {insecure_index: true} in the inventory; nothing was changed"
-"$python" -I -B -m pip list --format=freeze >"$work/listed" 2>"$work/errors" </dev/null ||
+pip list --format=freeze >"$work/listed" 2>"$work/errors" </dev/null ||
   fail "pip cannot list what is there: $(tail -n 1 "$work/errors"); nothing was changed"
 # pip compares names without regard to case, -, _ and .
 awk -v pins="$pins" '
@@ -66,7 +67,7 @@ if [ -n "$hashes" ]; then
   echo "$hashes" >"$work/hashes" || fail "no room in /var/tmp; run again"
   set -- --require-hashes -r "$work/hashes"
 fi
-output=$("$python" -I -m pip install --only-binary=:all: -c "$work/held.txt" "$@" 2>&1 </dev/null)
+output=$(pip install --only-binary=:all: -c "$work/held.txt" "$@" 2>&1 </dev/null)
 code=$?
 [ "$code" -lt 128 ] || fail "pip was killed by signal $((code - 128)); run again"
 all_durable "$prefix"

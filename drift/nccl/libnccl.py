@@ -177,13 +177,13 @@ def hindrance(environment: Environment) -> str | None:
 
 
 def is_repairable(environment: Environment) -> bool:
-    """Whether a deploy changes the packages of an environment: by its own pip."""
-    return environment.pip and hindrance(environment) is None
+    """Whether a deploy changes the packages of an environment: by a pip, of its base as well."""
+    return environment.pip is not None and hindrance(environment) is None
 
 
 def pip(prefix: str, environment: Environment, verb: str, *words: str) -> str:
     """Return the command that changes an environment's packages, by what is there to do so."""
-    if environment.pip:
+    if environment.pip == "own":
         command = f"{quote(prefix)}/bin/python -m pip {verb}"
     elif environment.maker == "uv":
         command = f"uv pip {verb} --python {quote(prefix)}"

@@ -271,7 +271,7 @@ def _no_package(
     in_path = build.ninja is not None and build.ninja.kind == "ninja"
     reached = in_path or (build.ninja is None and is_in_path(build, f"{prefix}/bin"))
     fix = f"{pip(prefix, environment, 'install', 'ninja')}{locked(environment)}"
-    if not is_named and environment.pip:
+    if not is_named and environment.pip is not None:
         fix += f"; or name the environment, and the deploy does: nccl: {{environments: [{prefix}]}}"
     elif environment.external:
         fix = "the distribution manages this Python: use an environment for training"

@@ -179,9 +179,9 @@ class Environment(State):
 
     `outside` are torch and wheels that precede its own packages (PYTHONPATH, the user's), `twice`
     several metadata folders of a package in one place, `external`: the distribution manages it (PEP
-    668), `pip`: it has one, `maker`: what made it, where that installs from a lock file.
-    `bitsandbytes` are the libraries in its folder; None if it is not installed. `platform` is the
-    newest that a wheel may need, such as manylinux_2_17_x86_64.
+    668), `pip`: whose pip installs into it, that of its base by --python, `maker`: what made it,
+    where that installs from a lock file. `bitsandbytes` are the libraries in its folder; None if it
+    is not installed. `platform` is the newest that a wheel may need, such as manylinux_2_17_x86_64.
     """
 
     python: str
@@ -191,7 +191,7 @@ class Environment(State):
     outside: Annotated[tuple[str, ...], Field(fail_fast=True)]
     twice: Annotated[tuple[str, ...], Field(fail_fast=True)]
     external: bool
-    pip: bool = True
+    pip: Literal["own", "base"] | None = "own"
     maker: Literal["uv", "poetry", "pixi"] | None = None
     file: Library | None
     loads: Loads | None

@@ -104,6 +104,14 @@ def test_any_version(made: Environment, shell: str) -> None:
     assert version.stdout == "1.11.1\n"
 
 
+def test_an_environment_of_uv(made: Environment, shell: str) -> None:
+    """It has no pip: that of its base installs into it."""
+    before = has(made)
+    done = install(made.without_pip(), "pyarrow==15.0.2", shell=shell)
+    assert (done.code, done.err) == (0, "")
+    assert has(made) == {**before, "pyarrow": "15.0.2"}
+
+
 def test_a_pin_is_met(made: Environment, shell: str) -> None:
     """The pinned one alone changes, though newer ones of others are there."""
     done = install(made, "pyarrow==15.0.2", shell=shell)

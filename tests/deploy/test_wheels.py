@@ -75,6 +75,17 @@ def test_both_orders(tmp_path: Path, shell: str, order: tuple[str, str]) -> None
     assert is_whole(made)
 
 
+def test_an_environment_of_uv(tmp_path: Path, shell: str) -> None:
+    """It has no pip: that of its base repairs it, with the environment's own settings."""
+    made = environments.environment(tmp_path / "env", "torch", CU12, CU11).without_pip()
+    done = repair(made, shell, "nvidia-nccl-cu11")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert is_whole(made)
+    (made.prefix / "pip.conf").write_text("[global]\nindex-url = http://192.0.2.1/\n")
+    done = repair(made, shell, "nvidia-nccl-cu12", keep=CU11)
+    assert done.code == 1 and "http://192.0.2.1/" in done.err and is_whole(made)
+
+
 def test_after_a_common_wrong_repair(tmp_path: Path) -> None:
     """The file that pip uninstall took along is there again."""
     made = environments.environment(tmp_path / "env", "torch", CU12, CU11)

@@ -90,10 +90,21 @@ def test_what_made_an_environment(
     if mark is not None:
         with (tmp_path / mark).open("a") as file:
             file.write("uv = 0.9.5\n")
-    assert (asked(made.prefix).pip, asked(made.prefix).maker) == (True, maker)
-    for each in made.prefix.glob("lib/python3*/site-packages/pip*"):
-        each.rename(tmp_path / each.name)
-    assert (asked(made.prefix).pip, asked(made.prefix).maker) == (False, maker)
+    assert (asked(made.prefix).pip, asked(made.prefix).maker) == ("own", maker)
+
+
+@pytest.mark.parametrize(
+    ("version", "pip"), [("22.2.2", None), ("22.3", "base"), ("23.0.1+dfsg", "base"), ("x", None)]
+)
+def test_an_environment_without_a_pip(
+    made: environments.Environment, version: str, pip: str | None
+) -> None:
+    """That of its base can install into it, from 22.3 on."""
+    made.without_pip()
+    (info,) = made.prefix.parent.glob("env base/lib/python3*/site-packages/pip-*.dist-info")
+    info.rename(info.with_name(f"pip-{version}.dist-info"))
+    found = asked(made.prefix)
+    assert (found.pip, found.maker) == (pip, "uv")
 
 
 @pytest.mark.parametrize("name", ["RECORD", "version.py", "METADATA"])

@@ -63,7 +63,7 @@ def plain_name(name):
 def distributions(places):
     """Every distribution as name, version and metadata folder; the first of a name is used."""
     packages = []
-    for place in places:
+    for place in filter(os.path.isdir, places):
         for entry in sorted(os.listdir(place)):
             match = DIST.match(entry)
             if match:
@@ -119,6 +119,18 @@ def is_external():
     """Whether the distribution manages this Python's packages (PEP 668)."""
     marker = os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
     return sys.prefix == sys.base_prefix and os.path.exists(marker)
+
+
+def pip():
+    """Whose pip installs into this environment: its own, or the base's by --python (since 22.3)."""
+    if find_spec("pip") is not None:
+        return "own"
+    release = "python%d.%d" % sys.version_info[:2]
+    ends = ((release, "site-packages"), ("python3", "dist-packages"), (release, "dist-packages"))
+    places = [os.path.join(sys.base_prefix, "lib", *end) for end in ends]
+    found = distributions(each for each in places if sys.prefix != sys.base_prefix)
+    versions = [re.findall(r"\d+", version) for name, version, _ in found if name == "pip"]
+    return "base" if any([*map(int, each[:2])] >= [22, 3] for each in versions) else None
 
 
 def maker():
@@ -202,7 +214,7 @@ def main(deep):
                 "outside": outside(packages),
                 "twice": twice(packages),
                 "external": is_external(),
-                "pip": find_spec("pip") is not None,
+                "pip": pip(),
                 "maker": maker(),
                 "file": library(own, doubtful) if own else None,
                 "loads": use,

@@ -1,7 +1,7 @@
 """Checks whether pip's settings make it use data that others can change, in transit or locally.
 
 It runs in an environment's own Python, 3.6 or newer, with `-I`, as the account that runs pip. Its
-argument is pip's next command, install or download.
+arguments are pip's next command, install or download, and the options before that.
 """
 
 import ast
@@ -39,10 +39,10 @@ OTHER_CODING = re.compile(r"^[ \t\f]*#.*?coding[:=][ \t]*(?!utf-?8\b)", re.IGNOR
 DEEPEST, LARGEST, MOST_FILES, MOST_LINKS = 5, 1 << 20, 20000, 40
 
 
-def settings():
+def settings(*options):
     """The output of `pip config list`, which includes files and variables, as pairs."""
     done = subprocess.run(
-        [sys.executable, "-I", "-m", "pip", "config", "list"],
+        [sys.executable, "-I", "-m", "pip", *options, "config", "list"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -299,7 +299,7 @@ def problems(pairs, command="install"):
 
 if __name__ == "__main__":
     try:
-        refused = list(problems(settings(), *sys.argv[1:]))
+        refused = list(problems(settings(*sys.argv[2:]), *sys.argv[1:2]))
     except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
         sys.exit("its settings cannot be read: %s" % error)
     if refused:
