@@ -71,6 +71,14 @@ class Built(State):
     vectors: str = ""
 
 
+class Unloadable(State):
+    """A folder on a mount that is noexec; `variable` names another one for its compiled code."""
+
+    variable: Literal["TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TORCH_EXTENSIONS_DIR"]
+    folder: str
+    mount: str
+
+
 class Build(State):
     """What a launcher's shell has for a build, in the order in which torch looks for it.
 
@@ -92,6 +100,7 @@ class Build(State):
     there: Annotated[tuple[str, ...], Field(max_length=200)] = ()
     flags: tuple[str, ...] = ()
     built: Annotated[tuple[Built, ...], Field(max_length=MOST_BUILT)] = ()
+    noexec: tuple[Unloadable, ...] | None = None
     skips: bool = False
     unchecked: bool = False
 
@@ -115,6 +124,7 @@ def parse(text: str) -> Build:
         there=tuple(checked.path(row[1]) for row in rows if row[0] == "there"),
         flags=tuple(one["flags"][0].split()) if "flags" in one else (),
         built=tuple(_built([*row[1:], ""]) for row in rows if row[0] == "built"),
+        noexec=tuple(_unloadable(row) for row in rows if row[0] == "noexec") or None,
         skips="skips" in one,
         unchecked="unchecked" in one,
     )
@@ -145,6 +155,12 @@ def _ninja(row: list[str] | None) -> Ninja | None:
     if row is None:
         return None
     return Ninja.model_validate({"path": checked.path(row[0]), "kind": row[1]})
+
+
+def _unloadable(row: list[str]) -> Unloadable:
+    _, variable, folder, mount = row
+    known = {"folder": checked.path(folder), "mount": checked.path(mount)}
+    return Unloadable.model_validate({"variable": variable, **known})
 
 
 def _built(row: list[str]) -> Built:

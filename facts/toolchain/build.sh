@@ -72,6 +72,31 @@ find_program pdsh
 [ -z "$at" ] || printf 'pdsh\t%s\n' "$at"
 awk '/^(flags|Features)[ \t]*:/ { sub(/^[^:]*: */, ""); print "flags\t" $0; exit }' /proc/cpuinfo
 built=${TORCH_EXTENSIONS_DIR:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/torch_extensions}
+# loads VARIABLE FOLDER: prints both, with the next folder above that exists, its links followed.
+loads() {
+  folder=$2
+  case $folder in (/*) ;; (*) return ;; esac
+  while [ ! -d "$folder/" ]; do folder=${folder%/*}; done
+  (cd -P -- "$folder/" 2>/dev/null && printf '%s\t%s\t%s\n' "$1" "$2" "$PWD")
+}
+{
+  loads TORCHINDUCTOR_CACHE_DIR "${TORCHINDUCTOR_CACHE_DIR:-${TMPDIR:-/tmp}}"
+  loads TRITON_CACHE_DIR "${TRITON_CACHE_DIR:-${TRITON_HOME:-${HOME:-}}/.triton}"
+  loads TORCH_EXTENSIONS_DIR "$built"
+} | awk -F '\t' '
+  FILENAME != "-" {
+    split($0, word, " "); point = word[5]
+    gsub(/\\040/, " ", point); gsub(/\\011/, "\t", point); gsub(/\\134/, "\\", point)
+    flags[point] = word[6]
+    next
+  }
+  {
+    nearest = ""
+    for (point in flags)
+      if ((point == "/" || $3 == point || index($3, point "/") == 1) &&
+        length(point) > length(nearest)) nearest = point
+    if ("," flags[nearest] "," ~ /,noexec,/) print "noexec\t" $1 "\t" $2 "\t" nearest
+  }' /proc/self/mountinfo -
 [ -d "$built" ] || exit 0
 for file in "$built"/*/build.ninja "$built"/*/*/build.ninja; do
   [ -f "$file" ] && [ -r "$file" ] || continue

@@ -65,6 +65,48 @@ def asked(shell: str, path: str = "", **variables: str) -> Build:
     return found
 
 
+def noexec(folder: Path, shell: str, *mounts: str, **variables: str) -> dict[str, str]:
+    """What the section finds of mounts with noexec, by variable; a + comes before those without."""
+    section = build.section(ProbeRequest())
+    (folder / "script").write_text(render([section]))
+    change = "".join(
+        f"mkdir -p '{folder}/{each.lstrip('+')}' && mount -t tmpfs -o "
+        f"{'exec' if each[0] == '+' else 'noexec'} none '{folder}/{each.lstrip('+')}' || exit; "
+        for each in mounts
+    )
+    name, *options = SHELLS[shell]
+    words = " ".join([str(shutil.which(name)), *options, str(folder / "script")])
+    home = {"HOME": f"{folder}/home", "TMPDIR": f"{folder}/tmp"}
+    given = [f"{key}={value}" for key, value in {**home, **variables}.items()]
+    command = ["unshare", "--mount", "env", *given, "sh", "-c", f"{change}exec {words}"]
+    readings = read(as_lines(as_root(command).stdout.encode()), [section])
+    found = readings.take(build.NAME, build.parse)
+    assert found is not None, readings.unread
+    return {each.variable: f"{each.folder} on {each.mount}" for each in found.noexec or ()}
+
+
+def test_folders_on_a_mount_with_noexec(folder: Path, shell: str) -> None:
+    """The nearest mount counts, of a folder that does not exist yet and behind a link, too."""
+    (folder / "home").mkdir()
+    (folder / "home" / ".triton").symlink_to(folder / "my disk")
+    assert noexec(folder, shell) == {}
+    assert noexec(folder, shell, "tmp") == {
+        "TORCHINDUCTOR_CACHE_DIR": f"{folder}/tmp on {folder}/tmp"
+    }
+    assert noexec(folder, shell, "tmp", "my disk", TORCHINDUCTOR_CACHE_DIR=f"{folder}/x") == {
+        "TRITON_CACHE_DIR": f"{folder}/home/.triton on {folder}/my disk"
+    }
+    own = {"TORCH_EXTENSIONS_DIR": f"{folder}/my disk/in/a", "TRITON_CACHE_DIR": f"{folder}/x"}
+    assert noexec(folder, shell, "my disk", "+my disk/in", **own) == {}
+
+
+def test_a_mount_over_a_mount(folder: Path, shell: str) -> None:
+    """The later one is visible."""
+    own = {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/a"}
+    assert [*noexec(folder, shell, "a", "+a", **own)] == []
+    assert [*noexec(folder, shell, "+a", "a", **own)] == ["TORCHINDUCTOR_CACHE_DIR"]
+
+
 def test_the_order_of_torch(folder: Path, shell: str) -> None:
     """CUDA_HOME precedes CUDA_PATH, and that the nvcc in PATH."""
     one, two = toolkit(folder / "one"), toolkit(folder / "two")
