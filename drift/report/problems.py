@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -112,17 +113,17 @@ def text(problem: Problem, nodes: Collection[str]) -> str:
             f"{fact}{_where(on, problem.nodes, nodes, ' ({})')}" for fact, on in facts.items()
         )
         return f"{count} readable by root only: {', '.join(listed)}"
-    return "; ".join(parts(problem, nodes))
+    return "; ".join(words for words, _ in parts(problem, nodes))
 
 
-def parts(problem: Problem, nodes: Collection[str]) -> list[str]:
-    """Return the parts of `text`, each a finding with what was found and what is wanted."""
+def parts(problem: Problem, nodes: Collection[str]) -> list[tuple[str, int]]:
+    """Return the parts of `text`, what was found and wanted, each with the number of findings."""
     if problem.id == NEEDS_ROOT:
-        return [text(problem, nodes)]
-    by_rule: dict[str, list[str]] = {}
+        return [(text(problem, nodes), len(problem.own))]
+    by_rule: dict[str, list[tuple[str, int]]] = {}
     for (rule, words), on in _distinct(problem.own or problem.explained).items():
         where = _where(on, problem.nodes, nodes, " ({})")
-        by_rule.setdefault(rule, []).append(f"{words}{where}")
+        by_rule.setdefault(rule, []).append((f"{words}{where}", len(on)))
     depth = max(map(len, by_rule.values()))
     return [each[at] for at in range(depth) for each in by_rule.values() if at < len(each)]
 
@@ -226,10 +227,15 @@ def _is_in_home(fix: str) -> bool:
 
 
 def leads_to(problem: Problem) -> list[str]:
-    """Return the rules whose findings a problem explains, without its own area's name."""
-    rules = list(dict.fromkeys(each.finding.rule for each in problem.explained))
+    """Return the rules whose findings a problem explains, without its own area's name.
+
+    Each has the number of its findings behind it, where it has several that `text` does not have.
+    """
     area = problem.id.split(".")[0]
-    return [rule.removeprefix(f"{area}.") for rule in rules if rule.split(".")[0] != problem.id]
+    rules = Counter(each.finding.rule.removeprefix(f"{area}.") for each in problem.explained)
+    return [
+        f"{rule} ({count})" if count > 1 and problem.own else rule for rule, count in rules.items()
+    ]
 
 
 def joined(texts: Iterable[str]) -> str:
@@ -239,7 +245,7 @@ def joined(texts: Iterable[str]) -> str:
 
 
 def _distinct(findings: Iterable[OnNode]) -> dict[tuple[str, str], list[str]]:
-    """Return what the findings say, each text with its rule and its nodes."""
+    """Return what the findings say, each text with its rule, and the node of each finding."""
     compared: dict[tuple[str, str], dict[str, list[str]]] = {}
     texts: dict[tuple[str, str], list[str]] = {}
     for node, each in findings:
@@ -250,9 +256,7 @@ def _distinct(findings: Iterable[OnNode]) -> dict[tuple[str, str], list[str]]:
         wanted = f"{WANT}{each.wanted}" if 0 < len(each.wanted) <= _LONGEST_WANTED else ""
         # Of its logins a node is itself the subject, and `found` has its peers.
         about = "" if each.subject == node else f"{each.subject}: "
-        on = texts.setdefault((each.rule, f"{about}{each.found}{wanted}"), [])
-        if node not in on:
-            on.append(node)
+        texts.setdefault((each.rule, f"{about}{each.found}{wanted}"), []).append(node)
     for (rule, subject), values in compared.items():
         nodes = [node for on in values.values() for node in on]
         listed = "; ".join(f"{value} on {ranges(on)}" for value, on in values.items())

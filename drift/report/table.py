@@ -141,7 +141,7 @@ def _row(widths: Sequence[int], is_first: bool) -> Table:
 
 def _lines(problem: Problem, nodes: Mapping[str, HostReport], room: int, head: Text) -> list[Text]:
     """Return what is wrong as lines behind a head, and below it what follows from it."""
-    found = [visible(each) for each in parts_of(problem, list(nodes))]
+    found = [(visible(words), count) for words, count in parts_of(problem, list(nodes))]
     return [*_folded(head, found, room), *_below_it(problem, nodes, room)]
 
 
@@ -187,23 +187,25 @@ def _few(words: Text, room: int) -> Text:
     return Text("\n").join(_cut(words, room, end=_CUT_NAMES))
 
 
-def _folded(head: Text, parts: Sequence[str], room: int) -> list[Text]:
+def _folded(head: Text, parts: Sequence[tuple[str, int]], room: int) -> list[Text]:
     """Return findings behind a head as lines: as many as have room, whole, and how many have none.
+
+    Each part has the number of findings that it is about.
 
     The first is always shown; if it has no room alone, it is cut before its end: that is what is
     wanted.
     """
 
     def shown(count: int) -> Text:
-        more = len(parts) - count
+        more = sum(findings for _, findings in parts[count:])
         end = f"; {more} more (--full)" if more else ""
-        return head + Text(f"{'; '.join(parts[:count])}{end}")
+        return head + Text(f"{'; '.join(words for words, _ in parts[:count])}{end}")
 
     most = _LINES if room > _NARROW else _FIRST_LINES
     first = _wrapped(shown(1), room)
     if len(first) > _FIRST_LINES:
-        words = head + Text(parts[0])
-        if WANT in parts[0]:
+        words = head + Text(parts[0][0])
+        if WANT in parts[0][0]:
             words = _without_middle(words, words.plain, room)
         elif len(parts) > 1:
             words += Text(";")

@@ -117,6 +117,27 @@ def test_the_rules_that_follow_are_named() -> None:
     assert re.search(r"(?m)^ +leads to not-loaded *$", text)
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_numbers_of_a_problem_add_up(width: int) -> None:
+    """Findings that are shown, those that are not, and those that it leads to, are all it has."""
+    root = Root(node="a", rule="shm.too-small", subject="it")
+    own = [
+        each
+        for n in range(9)
+        for each in _findings("shm.too-small", found=f"value {n}, with words")
+    ]
+    hosts = _hosts(
+        a=[*own, *_findings("driver.smi-fails", "driver.smi-fails", root=root)],
+        b=[*own, *_findings("driver.smi-fails", "shm.permissions", root=root)],
+    )
+    text = _of(report({"a": states.seen()}).model_copy(update={"hosts": hosts}), width)
+    words = " ".join(text.split())
+    shown = len(re.findall(r"value \d", words))
+    assert 0 < shown < 9 and f"; {18 - 2 * shown} more (--full)" in words
+    assert "leads to driver.smi-fails (3), permissions" in words
+    assert COUNT.findall(text) == ["22"]
+
+
 def _of(made: Report, width: int) -> str:
     console = Console(file=io.StringIO(), width=width)
     console.print(table.render(made, width))
