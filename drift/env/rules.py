@@ -171,7 +171,7 @@ def _not_set_fault(
         subject=Variable(name),
         found=shown,
         wanted=value,
-        fix=hand or f"export {name} {written}",
+        fix=hand or f"export {name}={quote(value)} {written}",
         fixable=hand is None,
     )
 
