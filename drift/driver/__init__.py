@@ -1,5 +1,10 @@
 """The NVIDIA driver: what is wrong, and what the rules compute with."""
 
+from gpu_node.drift.driver.target import is_absent
 from gpu_node.drift.engine.areas import Hooks
 
-HOOKS = Hooks(key="driver.version")
+# Without a driver there is none that the next boot could lack.
+HOOKS = Hooks(
+    key="driver.version",
+    explains=lambda unread, state: unread.section == "driver.next" and is_absent(state.driver),
+)

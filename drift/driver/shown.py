@@ -15,6 +15,7 @@ from gpu_node.drift.driver import (
 from gpu_node.drift.driver.boot import next_boot as booted_next
 from gpu_node.drift.driver.boot import short
 from gpu_node.drift.driver.rules_between import NO_DRIVER, differs
+from gpu_node.drift.driver.target import is_absent
 from gpu_node.drift.engine.fact import Fact
 from gpu_node.facts.node import NodeState
 
@@ -81,6 +82,10 @@ def upgrade(node: NodeState) -> str | None:
     return f"{waits} (held)" if offer.held and waits != "none" else waits
 
 
+def _may_have_driver(node: NodeState) -> bool:
+    return not is_absent(node.driver)
+
+
 FACTS = (
     Fact(
         "driver.version",
@@ -96,7 +101,13 @@ FACTS = (
         differs,
         explained_by=(rules.module_not_built, rules_gpus.unsupported_gpu),
     ),
-    Fact("driver.next_boot", "per-host", (rules.boots_without, rules.module_not_built), next_boot),
+    Fact(
+        "driver.next_boot",
+        "per-host",
+        (rules.boots_without, rules.module_not_built),
+        next_boot,
+        applies=_may_have_driver,
+    ),
     Fact(
         "driver.gpus",
         "per-host",
@@ -108,6 +119,12 @@ FACTS = (
         ),
         gpus,
     ),
-    Fact("driver.cuda", "per-host", (rules_cuda.cuda_init,), cuda),
-    Fact("driver.upgrade", "per-host", (rules_updates.upgrade_waiting,), upgrade),
+    Fact("driver.cuda", "per-host", (rules_cuda.cuda_init,), cuda, applies=_may_have_driver),
+    Fact(
+        "driver.upgrade",
+        "per-host",
+        (rules_updates.upgrade_waiting,),
+        upgrade,
+        applies=_may_have_driver,
+    ),
 )

@@ -136,6 +136,11 @@ def installed(state: DriverState) -> str | None:
     return _installed(state, None)
 
 
+def is_absent(state: DriverState) -> bool:
+    """Whether a node has no driver, as far as all that shows one could be read."""
+    return None not in (state.library, state.dkms, state.loaded) and installed(state) is None
+
+
 def target(state: DriverState, wanted: DriverWanted) -> str | None:
     """Return the version that each kernel's module must have.
 

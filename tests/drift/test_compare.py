@@ -381,6 +381,15 @@ def test_what_is_shown_of_an_odd_node(name: str, change: dict[str, Any], text: s
     assert _value(name, states.state(change)) == text
 
 
+def test_no_facts_about_a_driver_that_is_absent() -> None:
+    """What a reboot or an upgrade would do to it; one that cannot be read may be there."""
+    names = {"driver.next_boot", "driver.cuda", "driver.upgrade"}
+    absent = {"loaded": {"nvidia": ""}, "library": "", "dkms": {"sources": [], "builds": []}}
+    for change, asked in ((absent, set()), ({**absent, "library": None}, names), ({}, names)):
+        node = states.state({"driver": change})
+        assert {fact.name for fact in FACTS if fact.is_asked(node)} & names == asked
+
+
 BLANK = state_of(
     {"nccl": {"environments": {DIS: None}}, "workspace": {"trees": {"/data/ws": None}}}
 )
