@@ -151,7 +151,7 @@ def load(
     `text` is checked in place of what the file contains. A file that `may_be_new` can have an empty
     `hosts`.
     """
-    document = read(Path(path), text, partial(_count, Path(path)))
+    document = read(Path(path), text, partial(_problems_in, Path(path)))
     _check(document, may_be_new)
     return _cluster(document)
 
@@ -172,13 +172,13 @@ def _check(document: Document, may_be_new: bool = False) -> None:
     document.finish()
 
 
-def _count(path: Path, text: str) -> int:
-    """Return how many problems a text would have in place of a file's."""
+def _problems_in(path: Path, text: str) -> tuple[str, ...]:
+    """Return the problems that a text would have in place of a file's."""
     try:
         _check(read(path, text))
     except InventoryError as error:
-        return len(error.lines)
-    return 0
+        return error.lines
+    return ()
 
 
 def sources_named(path: Path, name: str) -> list[str]:

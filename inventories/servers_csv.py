@@ -15,7 +15,7 @@ from gpu_node.inventories.fields.addresses import is_address, login_of
 from gpu_node.inventories.keys import complaints
 from gpu_node.inventories.model import Model
 from gpu_node.inventories.plurals import counted
-from gpu_node.inventories.regular_file import NOT_UTF8, content
+from gpu_node.inventories.regular_file import NOT_UTF8, content, decoded
 from gpu_node.inventories.schema import one_spelling
 
 _COLUMNS = ("name", "address", "group", "fingerprint")
@@ -116,14 +116,14 @@ def read_csv(path: Path) -> list[Newcomer]:
 
 def _text(path: Path) -> str:
     try:
-        return content(path).decode("utf-8-sig")
+        return decoded(content(path))
     except OSError as error:
         found = reason(error)
         problem = Problem((), found, "", f"a file with lines of {_ORDER}")
         raise InventoryError([problem.at(path)]) from None
-    except UnicodeDecodeError:
+    except UnicodeDecodeError as error:
         allowed = "a file saved as CSV in UTF-8"
-        problem = Problem((), NOT_UTF8, "", allowed)
+        problem = Problem((), NOT_UTF8, error.reason, allowed)
         raise InventoryError([problem.at(path)]) from None
 
 

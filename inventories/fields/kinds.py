@@ -124,8 +124,8 @@ def _sized(*words: str) -> BeforeValidator:
         if info.context != WRITTEN and type(value) is int and value > 0:
             return value
         if not isinstance(value, str):
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            raise ValueError("the unit is missing" if is_number else "")
+            is_size = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+            raise ValueError("the unit is missing" if is_size else "")
         return value if value in words else parse_size(value)
 
     return BeforeValidator(check, json_schema_input_type=str)

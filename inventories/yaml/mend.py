@@ -1,7 +1,7 @@
 """What is wrong with text that is not YAML, and the line to write that makes it YAML."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -18,6 +18,9 @@ _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WORDS = {
     "expected <block end>, but found '}'": "a } that closes nothing",
     "expected <block end>, but found ']'": "a ] that closes nothing",
+    "expected <block end>, but found '-'": "a '-', as in a list, where a key belongs",
+    "expected <block end>, but found ','": "a comma that separates nothing",
+    "expected <block end>, but found '<scalar>'": "text behind the end of a value",
     "expected <block end>, but found": "its indentation fits no line above",
     "mapping values are not allowed here": "a second ':', or a deeper indentation than above",
     "expected ',' or '}'": "a comma, or the closing }, is missing",
@@ -25,16 +28,19 @@ _WORDS = {
     "expected the node content": "a value is missing",
     "found unexpected end of stream": "a quote is not closed",
     "found unknown escape character": "a backslash between double quotes",
+    "expected escape sequence of": "a backslash between double quotes",
     "but found another document": "'---' begins a second document",
     "found character": "a character that no value begins with",
     "expected alphabetic or numeric character": "a character that no value begins with",
     "sequence entries are not allowed here": "a '-' that begins no list",
-    "expected <document start>": "text behind the end of the mapping",
+    "expected '<document start>'": "text behind the end of a value",
 }
 # A line as it may have been meant: tried in this order on each line that the parser names.
 _MENDS: tuple[Callable[[str], str], ...] = (
     lambda line: re.sub(r"(?<=[\w\"]):(?=[\w\[{\"'])", ": ", line, count=1),
     lambda line: re.sub(r"^(\s*(?:- )?[\w.-]+)\s*$", r"\1:", line),
+    lambda line: re.sub(r"^(\s*|\s*[\w.-]+:\s+)-\s+", r"\1", line),
+    lambda line: re.sub(r"^(\s*[\w.-]+: +)[(<]?([\w-]+: [^()<>]+)[)>]?$", r"\1{\2}", line),
     lambda line: re.sub(r"^(\s*(?:- )?[\w-]+)\s*[=\s]\s*(?=[^\s:=])", r"\1: ", line),
     lambda line: re.sub(r";(?=\s)", ",", line),
     lambda line: re.sub(r"(?<=[\w\"'\]}])\s+(?=[\w-]+: )", ", ", line),
@@ -43,22 +49,26 @@ _MENDS: tuple[Callable[[str], str], ...] = (
     lambda line: re.sub(r"[\]},]\s*$", "", line),
     lambda line: re.sub(r"(: +|, +|\[)([@%`*&!|>][^,{}\[\]]*)", _in_quotes, line),
     lambda line: re.sub(r"^(\s*[\w.-]+: +)([^\s\"{\[].*)$", _in_quotes, line),
+    lambda line: line.replace("'", '"'),
     lambda line: line.replace("\\", "/"),
     lambda line: re.sub(r"^(\s*)//", r"\1#", line),
-    lambda line: re.sub(r"^(<<<<<<<|=======|>>>>>>>|---|\.\.\.).*", "", line),
+    lambda line: re.sub(r"^\s*(<<<<<<<|=======|>>>>>>>|---|\.\.\.).*", "", line),
 )
 
 
 def _in_quotes(match: re.Match[str]) -> str:
     text = match[2].rstrip().replace('"', "").replace("'", "")
-    return f'{match[1]}"{text}"'
+    sign = "'" if "\\" in text else '"'
+    return f"{match[1]}{sign}{text}{sign}"
 
 
-def unparsed(error: yaml.YAMLError, text: str, count: Callable[[str], int]) -> tuple[int, Problem]:
+def unparsed(
+    error: yaml.YAMLError, text: str, problems_of: Callable[[str], Sequence[str]]
+) -> tuple[int, Problem]:
     """Return the line and the problem of an error of the parser.
 
-    The line is where a bracket, a quote or a key begins that has no end. `count` returns how many
-    problems a text has that is YAML.
+    The line is where a bracket, a quote or a key begins that has no end. `problems_of` returns
+    the problems of a text that is YAML.
     """
     lines = text.splitlines() or [""]
     if isinstance(error, yaml.reader.ReaderError):
@@ -73,7 +83,9 @@ def unparsed(error: yaml.YAMLError, text: str, count: Callable[[str], int]) -> t
     tried = [each for each in dict.fromkeys([at, *near, *(line - 1 for line in near)]) if each >= 0]
     mended = _mended(text, lines, tried) if len(text) <= _LONGEST else ()
     # The first of those with the fewest problems.
-    best = min(islice(mended, _MOST_JUDGED), key=lambda each: count(each[0]), default=None)
+    best = min(
+        islice(mended, _MOST_JUDGED), key=lambda each: len(problems_of(each[0])), default=None
+    )
     then = best[1] if best else f"correct line {at + 1}, or put its value in quotes"
     problem = _problem(why, "replace each tab by blanks" if found and not best else then)
     return at + 1, problem._replace(found=found) if found else problem
@@ -107,26 +119,30 @@ def _mended(text: str, lines: list[str], tried: list[int]) -> Iterator[tuple[str
     for at in tried:
         if at >= len(lines) or not lines[at].strip():
             continue
-        for line in dict.fromkeys((*_indented(lines, at), *(mend(lines[at]) for mend in _MENDS))):
+        mended = [mend(lines[at]) for mend in _MENDS]
+        item = lines[at].strip().removeprefix("- ")
+        for line in dict.fromkeys((*_indented(lines, at), *mended, *_indented(lines, at, item))):
             new = "\n".join([*lines[:at], line, *lines[at + 1 :], ""])
             if line != lines[at] and _is_yaml(new):
                 yield new, _instead(at + 1, line, lines[at])
 
 
-def _indented(lines: list[str], at: int) -> Iterator[str]:
-    """Yield a line with the indentations of the lines around it."""
+def _indented(lines: list[str], at: int, written: str = "") -> Iterator[str]:
+    """Yield a line, or what is written in its place, with the indentations of the lines around."""
     others = [*reversed(lines[:at]), *lines[at + 1 :]]
     widths = [len(each) - len(each.lstrip()) for each in others[:4] if each.strip()]
     for width in widths[:2]:
-        yield f"{' ' * width}{lines[at].strip()}"
+        yield f"{' ' * width}{written or lines[at].strip()}"
 
 
 def _instead(number: int, line: str, before: str) -> str:
     if not line:
         return f"remove line {number}"
+    blanks, old = (len(each) - len(each.lstrip()) for each in (line, before))
     if line.strip() == before.strip():
-        return f"begin line {number} with {len(line) - len(line.lstrip())} blanks"
-    return f"write line {number} as {line.strip()}"
+        return f"begin line {number} with {blanks} blanks"
+    behind = "" if blanks == old else f", behind {blanks} blanks"
+    return f"write line {number} as {line.strip()}{behind}"
 
 
 def _is_yaml(text: str) -> bool:

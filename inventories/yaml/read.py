@@ -4,8 +4,7 @@ import errno
 import json
 import re
 import shlex
-import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,15 @@ import yaml
 from typing_extensions import override
 
 from gpu_node.inventories.errors import InventoryError, KeyPath, Problem, dotted, quoted, reason
-from gpu_node.inventories.regular_file import MOST_BYTES, NOT_UTF8, content
+from gpu_node.inventories.regular_file import MOST_BYTES, NOT_UTF8, content, decoded
 from gpu_node.inventories.yaml.guard import TAG as _TAG
 from gpu_node.inventories.yaml.guard import LimitedLoader, Refused
 from gpu_node.inventories.yaml.mend import unparsed
+from gpu_node.inventories.yaml.signs import narrowed, odd_blanks
 
 _PLAIN_INT = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 # A key with its value behind it, as YAML reads what lacks the blank between them.
 _JOINED = re.compile(r"([A-Za-z0-9_.-]+):([^:].*)", re.DOTALL)
-# What holds any letter: text in quotes, and comments.
-_HARMLESS = re.compile(r"""\"[^"]*\"|'[^']*'|(?:^|\s)#.*""")
 _EMPTY = "a mapping with the keys cluster, defaults, groups, hosts"
 _BEGIN = "write cluster: NAME, and hosts: {a100-01: {address: 10.0.0.4}}"
 
@@ -90,30 +88,35 @@ class _Loader(LimitedLoader):
 
 
 def read(
-    file: Path, text: str | None = None, count: Callable[[str], int] = lambda text: 0
+    file: Path,
+    text: str | None = None,
+    problems_of: Callable[[str], Sequence[str]] = lambda text: (),
 ) -> Document:
     """The document in a file, or in the text that it will hold; InventoryError if there is none.
 
-    `count` returns how many problems a text has that is YAML.
+    `problems_of` returns the problems of a text that is YAML.
     """
     text = _text(file) if text is None else text.removeprefix("\ufeff")
     document = Document(file)
-    for line, problem in _odd_blanks(text):
+    for line, problem in odd_blanks(text):
         document.add(problem, line)
     document.finish()
+    text, wide = narrowed(text, problems_of)
     try:
         node = _composed(document, text)
         document.finish()
+        for line, problem in wide:
+            document.add(problem, line)
         if node is None:
             document.add(Problem((), "an empty file", "", _EMPTY, _BEGIN), 1)
         else:
             document.value = _value(document, node, (), _line(node.start_mark))
     except yaml.YAMLError as error:
-        document.problems = [unparsed(error, text, count)]
+        document.problems = [*wide, unparsed(error, text, problems_of)]
     except Refused as error:
         then = "write the cluster in fewer of them"
         problem = Problem((), error.found, error.why, error.allowed, then)
-        document.problems = [(error.line, problem)]
+        document.problems = [*wide, (error.line, problem)]
     if not isinstance(document.value, dict):
         document.finish()
     return document
@@ -137,29 +140,14 @@ def _text(file: Path) -> str:
         problem = Problem((), found, "", f"a cluster file (YAML){limit}", then)
         raise InventoryError([problem.at(file)]) from None
     try:
-        return raw.decode("utf-8-sig")
+        return decoded(raw)
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        why, allowed = f"{raw[error.start]:#04x}", "a cluster file (YAML)"
-        then = f"iconv -f LATIN1 -t UTF-8 {shlex.quote(file.name)}, or write plain letters"
-        problem = Problem((), NOT_UTF8, why, allowed, then)
+        old, new = map(shlex.quote, (file.name, f"utf8-{file.name}"))
+        convert = f"iconv -f {error.encoding} -t UTF-8 {old} >{new}"
+        then = f"save it as UTF-8, or run {convert}"
+        problem = Problem((), NOT_UTF8, error.reason, "a cluster file (YAML)", then)
         raise InventoryError([problem.at(file, line)]) from None
-
-
-def _odd_blanks(text: str) -> Iterator[tuple[int, Problem]]:
-    """Yield the first sign of each line that looks like a blank, or like nothing, and is a letter.
-
-    Those in a comment or in quotes do no harm.
-    """
-    for number, line in enumerate([] if text.isascii() else text.split("\n"), 1):
-        for at, sign in enumerate(_HARMLESS.sub(lambda match: "x" * len(match[0]), line), 1):
-            kind = unicodedata.category(sign)
-            if kind in ("Zs", "Cf") and sign != " ":
-                name = unicodedata.name(sign, "odd sign").lower()
-                then = "write a blank in its place" if kind == "Zs" else "remove it"
-                found, why = f"a {name} in column {at}", "YAML takes it for a letter"
-                yield number, Problem((), found, why, "valid YAML", then, "syntax")
-                break
 
 
 def _line(mark: Any) -> int:
