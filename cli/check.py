@@ -49,7 +49,8 @@ def check(inventory: str) -> None:
             problems += [f"{name}: {line}" for line in error.lines]
     if problems:
         raise click.ClickException("\n".join(problems))
-    click.echo(f"{inventory}: {_named(list(hosts), 'node')}; {_named(groups, 'group')}")
+    found = f"{_named(list(hosts), 'node')}; {_named(groups, 'group')}"
+    click.echo(f"{inventory}: {found}; no error")
     for line in over:
         click.echo(f"gpu-node: {line}", err=True)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from gpu_node.cli import completion
 from gpu_node.cli.loading import loading
+
+_MOST_MEANT = 5
 
 
 @click.command(short_help="Explain a rule: what it checks, why, and its repair.")
@@ -27,26 +31,47 @@ def explain(rule: str) -> None:
         from gpu_node.drift.engine.shown_facts import FACTS
         from gpu_node.drift.report import explained
         from gpu_node.facts.areas import AREAS
-        from gpu_node.inventories.errors import did_you_mean, dotted, shown, worded
+        from gpu_node.inventories.errors import dotted, shown, worded
         from gpu_node.inventories.keys import keys_of
         from gpu_node.inventories.schema import HostEntry
-    if rule.startswith(PREFIX):
+    by_id = {each.id: each for each in causes().values()}
+    if rule in by_id:
         from gpu_node.diagnose.report import explained as of_cause
 
-        ids = [each.id for each in causes().values()]
-        if rule not in ids:
-            why = f"an unknown cause{did_you_mean(rule, ids)}"
-            allowed = f"{PREFIX}NAME as gpu-node diagnose prints it"
-            raise click.UsageError(f"RULE: {worded(shown(rule), why, allowed)}")
-        show(of_cause(causes()[rule.removeprefix(PREFIX)]))
+        show(of_cause(by_id[rule]))
         return
-    known = [*(each.id for each in explained.in_order()), *explained.UNREADABLE, *AREAS]
-    if rule not in known:
-        why, then = f"an unknown rule{did_you_mean(rule, known)}", "gpu-node rules"
+    texts = {each.id: each.summary for each in explained.in_order()}
+    texts |= dict.fromkeys((*explained.UNREADABLE, *AREAS), "")
+    if rule not in texts:
+        is_cause = rule.startswith(PREFIX)
+        of_causes = {
+            each.id: " ".join([each.says, *(pattern.has for pattern in each.patterns)])
+            for each in by_id.values()
+        }
+        meant = _meant(rule, of_causes if is_cause else {**texts, **of_causes}, PREFIX)
+        why, then = f"an unknown {'cause' if is_cause else 'rule'}{meant}", "gpu-node rules"
         area = rule.partition(".")[0]
         is_a_key = rule in {dotted(key.path) for key in keys_of(HostEntry)}
         if area in AREAS and (is_a_key or rule in {fact.name for fact in FACTS}):
             what = "key of the inventory" if is_a_key else "fact of the report"
             why, then = f"a {what}, not a rule", f"{then} {area}"
-        raise click.UsageError(f"RULE: {worded(shown(rule), why, 'a rule or an area', then)}")
+        allowed = (
+            f"{PREFIX}NAME as gpu-node diagnose prints it" if is_cause else "a rule or an area"
+        )
+        problem = worded(shown(rule), why, allowed, "" if is_cause else then)
+        raise click.UsageError(f"RULE: {problem}")
     show(explained.texts(rule))
+
+
+def _meant(word: str, texts: Mapping[str, str], prefix: str) -> str:
+    """Return a hint at the id near a word, else at those that have it, or whose text has it."""
+    from gpu_node.inventories.errors import nearest
+
+    name = word.removeprefix(prefix).lower()
+    names = {each.removeprefix(prefix): each for each in texts}
+    found = [near] if (near := nearest(name, names)) else []
+    if len(name) > 2:
+        found = found or [each for each in names if name in each]
+        found = found or [each for each, known in names.items() if name in texts[known].lower()]
+    listed = [names[each] for each in found[:_MOST_MEANT]]
+    return f", did you mean {' or '.join(listed)}?" if listed else ""
