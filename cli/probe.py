@@ -39,17 +39,19 @@ def probe(inventory: str, folder: str, limit: tuple[str, ...]) -> int:
     \b
     Exit status:  0 written   1 not written
     Examples:     gpu-node probe cluster/site.py -o probe
-                  ssh a100-01 sh -s a100-01 <probe/a100-01.sh >probe/a100-01.txt
+                  (umask 077; ssh a100-01 sh -s a100-01 <probe/a100-01.sh >probe/a100-01.txt)
                   gpu-node drift cluster/site.py --answers probe
     """
     with loading():
         from gpu_node.cli.asking import offline_hosts
         from gpu_node.cli.output import unwritable
         from gpu_node.facts.ask.offline import ANSWER_SUFFIX, SCRIPT_SUFFIX, scripts
+        from gpu_node.facts.ask.via.login import named
         from gpu_node.inventories import writers
         from gpu_node.inventories.atomic_write import replace
         from gpu_node.inventories.errors import reason, worded
-    made = scripts(offline_hosts(inventory, limit), version("gpu-node"))
+    hosts = offline_hosts(inventory, limit)
+    made = scripts(hosts, version("gpu-node"))
     target = Path(folder)
     try:
         writers.check_way(target)
@@ -70,7 +72,9 @@ def probe(inventory: str, folder: str, limit: tuple[str, ...]) -> int:
     click.echo(f"{how_many}: {target / LIST}")
     name = made[0].name
     asked, answer = (quote(str(target / f"{name}{end}")) for end in (SCRIPT_SUFFIX, ANSWER_SUFFIX))
-    click.echo(f"next: for each node, such as: ssh {name} sh -s {name} <{asked} >{answer}")
+    ssh = join(["ssh", *named(hosts[name]), str(hosts[name].get("ssh_hostname") or name)])
+    line = f"(umask 077; {ssh} sh -s {name} <{asked} >{answer})"
+    click.echo(f"next: for each node, such as: {line}")
     part = [word for each in limit for word in ("--limit", each)]
     click.echo(f"then: {join(['gpu-node', 'drift', inventory, '--answers', folder, *part])}")
     return 0

@@ -43,21 +43,21 @@ def words(name: str, data: Mapping[str, Any]) -> list[str]:
 
     ValueError: the jump hosts of ssh's configuration cannot be used.
     """
-    file = data.get("ssh_known_hosts_file")
-    key = data.get("ssh_key")
     config = _path(data["ssh_config_file"]) if data.get("ssh_config_file") else ""
     host = str(data.get("ssh_hostname") or name)
-    options = [
-        "ssh",
-        *STRICT,
-        *ALONE,
-        *(("-F", config) if config else ()),
+    options = ["ssh", *STRICT, *ALONE, *(("-F", config) if config else ()), *named(data)]
+    return [*options, *by_jump_hosts([*options, "--"], host, config), "--", host]
+
+
+def named(data: Mapping[str, Any]) -> list[str]:
+    """Return ssh's options for what the inventory names: known_hosts, key, user and port."""
+    file, key = data.get("ssh_known_hosts_file"), data.get("ssh_key")
+    return [
         *(("-o", f'UserKnownHostsFile="{_path(file).replace("%", "%%")}"') if file else ()),
         *(("-o", "IdentitiesOnly=yes", "-i", _path(key)) if key else ()),
         *(("-l", str(data["ssh_user"])) if data.get("ssh_user") else ()),
         *(("-p", str(data["ssh_port"])) if data.get("ssh_port") else ()),
     ]
-    return [*options, *by_jump_hosts([*options, "--"], host, config), "--", host]
 
 
 def failure(errors: Sequence[str], data: Mapping[str, Any]) -> ConnectError:
