@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
+from gpu_node.drift.limits.services import bound_to
 from gpu_node.drift.units import at_least
 from gpu_node.facts.limits.confirmed import LAST_FILE, OWN_FILE, OWN_FILES
 from gpu_node.facts.limits.state import (
@@ -125,6 +126,8 @@ def own_lines(state: LimitsState, wanted: LimitsWanted) -> OwnLines:
         if item == "nofile" and not (wanted.nofile and grantable(state, wanted.nofile)):
             continue
         expected: Limit | None = getattr(wanted, item)
+        if expected is not None and bound_to(state, item, expected):
+            continue
         lacks = lacking(state, wanted, item)
         for kind in KINDS if lacks and expected is not None else ():
             # What we asked for above that may be the reason: sshd grants all of a line or nothing.

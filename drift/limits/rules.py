@@ -34,6 +34,8 @@ from gpu_node.inventories.schema import LimitsWanted, NodeWanted
 # PAM files that sshd reads itself or by the usual includes (Debian, Ubuntu; Red Hat).
 _SSHD_PAM = ("sshd", "common-session", "password-auth", "system-auth")
 
+# What helps where sshd may not raise its own hard limit.
+_BOUND = "raise the limit where sshd is started: the container's --ulimit, or its systemd unit"
 # The line that a deploy adds to the PAM stack of sshd, as distributions write it.
 PAM_LINE = "session    required   pam_limits.so"
 
@@ -111,6 +113,8 @@ def _manual_fix(state: LimitsState, wanted: LimitsWanted, item: Item) -> str | N
     line = overruling(state, wanted, item)
     if line is not None:
         return f"{quote(line.path)} line {line.line} sets the limit: raise or remove it"
+    if services.bound_to(state, item, getattr(wanted, item)):
+        return _BOUND
     trouble = None if adds_pam_limits(state) else _pam_trouble(state)
     return trouble[1] if trouble else None
 
@@ -301,7 +305,8 @@ def not_effective(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
             wanted=limit(getattr(wanted, item), item),
             cause=cause,
             fix=fix,
-            fixable=adds_pam_limits(state),
+            fixable=adds_pam_limits(state)
+            and not services.bound_to(state, item, getattr(wanted, item)),
         )
     yield from _of_slurmd(state, wanted)
 
@@ -393,7 +398,7 @@ def _why_not_effective(
     return trouble or (
         "sshd runs under a lower hard limit that it cannot raise: a container without "
         "CAP_SYS_RESOURCE, or Limit*= in its systemd unit",
-        "raise the limit where sshd is started: the container's --ulimit, or its systemd unit",
+        _BOUND,
     )
 
 

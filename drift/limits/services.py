@@ -34,6 +34,15 @@ def sshd_line(state: LimitsState, item: Item) -> tuple[Service, UnitLine] | None
     return None
 
 
+def bound_to(state: LimitsState, item: Item, value: Limit) -> Service | None:
+    """Return sshd where it can give no session that much: it may not raise its own hard limit."""
+    for service in state.services or ():
+        if service.name == "sshd" and service.raises is False and item != "stack":
+            pair = getattr(service.limits, item)
+            return service if pair is not None and not at_least(pair.hard, value) else None
+    return None
+
+
 def drop_in(unit: str) -> str:
     """Return the path of our drop-in of a unit."""
     return f"/etc/systemd/system/{unit}.d/{_NAME}"

@@ -12,6 +12,12 @@ from gpu_node.facts.probe.shell import shell
 SECTION = Section("limits.services", shell("limits/services"), root=True, light=True)
 _HEAD = re.compile(r"service (sshd|slurmd) (-|[A-Za-z0-9@_.\\-]{1,100}\.service)")
 _SET = re.compile(r"unit (/[^:]{1,255}):(\d{1,4}):\s*Limit([A-Z]+)\s*=\s*(.*)")
+# The capabilities that it may have at most, and the first line of its uid_map: root of the machine
+# itself is in a user namespace that maps all uids to themselves.
+_BOUNDS = re.compile(r"^bounds ([0-9a-f]{1,16})\s+(\d+)\s+(\d+)\s+(\d+)$", re.MULTILINE)
+_ALL_UIDS = ("0", "0", "4294967295")
+# Bit of CAP_SYS_RESOURCE in a capability mask (linux/capability.h): needed to raise a hard limit.
+_CAP_SYS_RESOURCE = 24
 _MOST_LINES = 100
 
 
@@ -25,12 +31,16 @@ class UnitLine(State):
 
 
 class Service(State):
-    """A daemon: its systemd unit (empty: systemd does not run it), and the text of its limits."""
+    """A daemon: its systemd unit (empty: systemd does not run it), and the text of its limits.
+
+    `raises`: whether it may give more than its own hard limits; None where that is unknown.
+    """
 
     name: Literal["sshd", "slurmd"]
     unit: str
     limits: Session
     lines: tuple[UnitLine, ...] = ()
+    raises: bool | None = None
 
 
 def parse(text: str) -> tuple[Service, ...]:
@@ -51,6 +61,11 @@ def _service(text: str) -> Service:
         if row is not None
     )
     unit = "" if head[2] == "-" else head[2]
+    bounds = _BOUNDS.search(rest)
+    raises = bounds and (
+        bool(int(bounds[1], 16) >> _CAP_SYS_RESOURCE & 1) and bounds.groups()[1:] == _ALL_UIDS
+    )
     return Service.model_validate(
         {"name": head[1], "unit": unit, "limits": parse_session(rest), "lines": lines}
+        | {"raises": raises}
     )

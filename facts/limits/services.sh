@@ -1,6 +1,7 @@
 # Prints the limits of the daemons that start what launchers start: sshd, of which this session is a
 # part, and slurmd. For each a line `service NAME UNIT` (UNIT: - where systemd does not run it), its
-# /proc/PID/limits, and a line `unit PATH:LINE:TEXT` for each limit that a file of its unit sets.
+# /proc/PID/limits, a line `bounds CAPABILITIES UID_MAP`, and a line `unit PATH:LINE:TEXT` for each limit
+# that a file of its unit sets.
 report() {
   name=$1 pid=$2 unit=-
   [ -r "/proc/$pid/limits" ] || return 0
@@ -10,6 +11,12 @@ report() {
   [ -d /run/systemd/system ] || unit=-
   echo "service $name $unit"
   cat "/proc/$pid/limits" || return 1
+  bound='' map=''
+  while read -r key value; do
+    case $key in (CapBnd:) bound=$value; break ;; esac
+  done <"/proc/$pid/status"
+  [ ! -r "/proc/$pid/uid_map" ] || read -r map <"/proc/$pid/uid_map"
+  echo "bounds $bound $map"
   set --
   for file in "/usr/lib/systemd/system/$unit" "/lib/systemd/system/$unit" \
     "/etc/systemd/system/$unit" "/usr/lib/systemd/system/$unit.d"/*.conf \
