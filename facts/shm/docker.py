@@ -22,6 +22,11 @@ from gpu_node.facts.probe.users_file import USERS_FILE
 
 SECTION, ROOTLESS, CONTAINERS = "shm.docker", "shm.rootless", "shm.containers"
 _MOST_CONTAINERS = 256
+# What is not known of containers, by the first word of a line.
+_UNSEEN = {
+    "more": "mount namespaces were not examined",
+    "closed": "processes are closed: only root sees their mount namespaces",
+}
 _DAEMON = (
     "gn_docker",
     assigned(users_files=USERS_FILE) + shell("shm/docker_daemon", hidden=HIDDEN),
@@ -194,11 +199,12 @@ def parse(text: str) -> Docker:
 
 
 def parse_containers(text: str) -> tuple[tuple[GpuContainer, ...], str]:
-    """Parse the lines of gpu_containers.sh, and why some containers are unknown: `more N`."""
+    """Parse the lines of gpu_containers.sh, and why some containers are unknown."""
     lines = lines_of(text)
-    containers = tuple(_container(line) for line in lines if not line.startswith("more "))
-    whys = [line.removeprefix("more ") for line in lines if line.startswith("more ")]
-    return containers, f"{whys[0]} mount namespaces were not examined" if whys else ""
+    parts = [line.partition(" ") for line in lines]
+    whys = [f"{each} {_UNSEEN[kind]}" for kind, _, each in parts if kind in _UNSEEN]
+    containers = (_container(each) for each in lines if each.partition(" ")[0] not in _UNSEEN)
+    return tuple(containers), "; ".join(whys)
 
 
 def _container(line: str) -> GpuContainer:

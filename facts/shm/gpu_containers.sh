@@ -8,24 +8,30 @@ done
 [ -n "$found" ] || exit 0
 eval "$gn_process"
 # The first process of each mount namespace but ours; at most @most@. Any user can make more, in a user
-# namespace of their own: those come last, and `more N` is the number of those left out.
+# namespace of their own: those come last, and `more N` is the number of those left out. `closed N` is
+# the number of processes whose namespaces another user than root cannot see.
 listed=$(for each in user mnt; do
     of_processes "ns/$each" ls -l "${root-}/proc/self/ns/$each" 2>/dev/null || exit 1
   done) || { echo 'the processes cannot be listed'; exit 1; }
 printf '%s\n' "$listed" | awk '
   {
+    if ($(NF - 1) != "->") { closed++; next }
     at = $(NF - 2); kind = at; sub(/.*\//, "", kind)
     sub(/\/ns\/[a-z]*$/, "", at); sub(/.*\//, "", at)
     if (kind == "user") { space[at] = $NF; next }
-    if (at == "self") { own = $NF; next }
+    if (at == "self") { own = $NF; user = $3; next }
     if (!($NF in first) || at + 0 < first[$NF]) first[$NF] = at + 0
   }
-  END { for (each in first) if (each != own) print (space[first[each]] != space["self"]), first[each] }' |
+  END {
+    if (closed && user != "root") print "closed", closed
+    for (each in first) if (each != own) print (space[first[each]] != space["self"]), first[each]
+  }' |
 sort -n -k 1,1 -k 2,2 | awk -v most=@most@ '
-  NR <= most { print $2 }
-  END { if (NR > most) print "more", NR - most }' |
+  $1 == "closed" { print; next }
+  ++count <= most { print $2 }
+  END { if (count > most) print "more", count - most }' |
 while read -r pid more; do
-  [ -z "$more" ] || { echo "more $more"; continue; }
+  [ -z "$more" ] || { echo "$pid $more"; continue; }
   # A process gives itself a name of any bytes; its newline is the last one.
   name=$({ tr -c '\40-\176' '?' <"${root-}/proc/$pid/comm"; } 2>/dev/null)
   printf 'pid %s\t%s\t%s\n' "$pid" \
@@ -36,7 +42,7 @@ done | awk '
   function shown() {
     if (pid != "" && has && at) print pid "\t" size "\t" cgroup "\t" name
   }
-  /^more [0-9]+$/ { print; next }
+  /^(more|closed) [0-9]+$/ { print; next }
   /^pid / {
     shown()
     split(substr($0, 5), field, "\t"); pid = field[1]; cgroup = field[2]; name = field[3]

@@ -15,7 +15,7 @@ from tempfile import mkdtemp
 import pytest
 
 from gpu_node.drift.shm import daemon_json
-from gpu_node.facts.probe.protocol import Readings, Section
+from gpu_node.facts.probe.protocol import Readings, Section, Unread
 from gpu_node.facts.probe.shell import assigned
 from gpu_node.facts.shm.docker import (
     SECTIONS,
@@ -326,3 +326,19 @@ def test_running_containers(tmp_path: Path, shell: str) -> None:
         GpuContainer(pid=40, shm=64 << 20, cgroup="/docker/40abc", name="python 3"),
         GpuContainer(pid=50, shm=None, cgroup="/docker/50abc", name="python 3"),
     )
+
+
+def test_processes_that_only_root_sees(tmp_path: Path, shell: str) -> None:
+    """No link is shown of them: each would count as a namespace, and that of no container."""
+    (tmp_path / "run/docker").mkdir(parents=True)
+    for pid in range(1, 300):
+        write(tmp_path, f"proc/{pid}/ns/mnt", "")
+    (tmp_path / "proc/self/ns").mkdir(parents=True)
+    link = tmp_path / "proc/self/ns/mnt"
+    link.symlink_to("mnt:[1]")
+    assert taken_containers(asked(tmp_path, shell)) == ()  # root: they ended meanwhile
+    os.lchown(link, 65534, 65534)
+    readings = asked(tmp_path, shell)
+    assert taken_containers(readings) is None
+    why = "299 processes are closed: only root sees their mount namespaces"
+    assert Unread("shm.containers", why) in readings.unread
