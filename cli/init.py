@@ -43,6 +43,11 @@ KNOWN = "~/.ssh/known_hosts"
     show_default=True,
     help="A host key in this file is accepted without a question.",
 )
+@click.option(
+    "--again",
+    is_flag=True,
+    help="DIR has an inventory, whose nodes did not answer: report, and write what is found now.",
+)
 def init(
     folder: str,
     nodes: tuple[str, ...],
@@ -52,6 +57,7 @@ def init(
     sudo: bool,
     accept: tuple[str, ...],
     known: str,
+    again: bool,
 ) -> int:
     """Write the inventory of your servers into DIR, and report on them. Changes no server.
 
@@ -64,6 +70,7 @@ def init(
     Examples:     gpu-node init cluster a100-01=10.0.0.4 v100-01=10.0.0.5
                   gpu-node init cluster a=10.0.0.4:2311 "b=[fd00::5]:2312"
                   gpu-node init cluster --user alice --sudo
+                  gpu-node init cluster --again
     """
     with loading():
         from gpu_node.cli.asking import ask
@@ -77,9 +84,12 @@ def init(
     if known != KNOWN and not Path(known).expanduser().is_file():
         problem = worded(shown(known), "no such file", "a known_hosts file")
         raise click.UsageError(f"--known-hosts: {problem}")
+    if again and (nodes or user or port or key or sudo or accept):
+        why, allowed = "site.yml has the nodes, and how to log in", "--again alone"
+        raise click.UsageError(worded("--again with others", why, allowed))
     private = Path(key).expanduser().absolute() if key else None
     access = Access(user, port, private, sudo, accept, Path(known))
     try:
-        return Initialising(Path(folder), access, UserConsole(), ask).run(nodes)
+        return Initialising(Path(folder), access, UserConsole(), ask, again).run(nodes)
     except FAILURES as error:
         raise failure(error) from None

@@ -29,7 +29,10 @@ from gpu_node.onboarding.trust.passphrase import without_passphrase
 
 
 class Initialising:
-    """Writes the inventory of a folder and reports on its nodes, which `ask` reads."""
+    """Writes the inventory of a folder and reports on its nodes, which `ask` reads.
+
+    `again`: the inventory is there, and only gets what is found.
+    """
 
     def __init__(
         self,
@@ -37,13 +40,17 @@ class Initialising:
         access: Access,
         console: UserConsole,
         ask: Callable[[str], dict[str, Seen]],
+        again: bool = False,
     ) -> None:
         key = without_passphrase(access.key, console)
-        self.site = NewSite(folder, replace(access, key=key), console)
-        self.console, self.ask = console, ask
+        self.site = NewSite(folder, replace(access, key=key), console, again)
+        self.console, self.ask, self.again = console, ask, again
 
     def run(self, words: Sequence[str]) -> int:
         """Return the exit code of the first report; raises what `FAILURES` lists."""
+        if self.again:
+            with at_once():
+                return self._reported(self.site.entered())
         nodes = nodes_of(words) if words else self._asked()
         with at_once():
             self.site.create(nodes)
@@ -55,6 +62,11 @@ class Initialising:
     def _drift(self) -> str:
         """The command that reports on the nodes."""
         return f"gpu-node drift {shlex.quote(str(self.site.inventory))}"
+
+    @property
+    def _again(self) -> str:
+        """The command that reports on the nodes, and writes what it finds into the cluster file."""
+        return f"gpu-node init {shlex.quote(str(self.site.folder))} --again"
 
     def _reported(self, nodes: Sequence[NewNode]) -> int:
         """Report on the nodes, write what was found, and return the exit code of the report."""
@@ -79,11 +91,11 @@ class Initialising:
                 f"next: say in {self.site.file} what the nodes should be, then: {self._drift}"
             )
         elif any(each.reached for each in seen.values()):
-            self.console.say(f"next: do what the report names for each node, then: {self._drift}")
+            self.console.say(f"next: do what the report names for each node, then: {self._again}")
         else:
             self.console.say(
                 f"next: make a login without a password work (ssh-copy-id, or `key` and `user` in "
-                f"{self.site.file}), then: {self._drift}"
+                f"{self.site.file}), then: {self._again}"
             )
         return report.exit_code()
 

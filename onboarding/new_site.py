@@ -54,6 +54,7 @@ _PARALLEL = 20
 _EXISTS = worded(
     "a file that exists", "", "another folder", "correct that file; gpu-node onboard adds a node"
 )
+_ADVICE = "  # Found, or advised. Remove the # before what all should have, one line a key:"
 _BEGIN = "cluster: site\n\ndefaults:"
 _INVENTORY = '''\
 """The nodes of this cluster for pyinfra, from site.yml beside this file."""
@@ -157,11 +158,17 @@ def _words_of(login: Mapping[str, str | int]) -> list[str]:
 class NewSite:
     """The folder of a new inventory: site.yml, site.py and known_hosts."""
 
-    def __init__(self, folder: Path, access: Access, console: UserConsole) -> None:
+    def __init__(
+        self, folder: Path, access: Access, console: UserConsole, again: bool = False
+    ) -> None:
         self.folder, self.access, self.console = folder, access, console
         self.file, self.inventory = folder / "site.yml", folder / "site.py"
         for each in (self.file, self.inventory):
-            if os.path.lexists(each) and not self._is_begun():
+            if again and not each.is_file():
+                then = "gpu-node init DIR NAME=ADDRESS..."
+                problem = worded(f"no {each.name}", "", "the folder of an inventory", then)
+                raise Stopped(f"{visible(str(folder))}: {problem}")
+            if not again and os.path.lexists(each) and not self._is_begun():
                 raise Stopped(f"{visible(str(each))}: {_EXISTS}")
         if folder.exists() and not folder.is_dir():
             raise Stopped(f"{visible(str(folder))}: {worded('a file', '', 'a folder')}")
@@ -220,21 +227,21 @@ class NewSite:
                 lines = [re.sub(r"^[^:]*:\d+: ", "", line) for line in error.lines]
                 raise Stopped("\n".join(lines)) from None
 
+    def entered(self) -> list[NewNode]:
+        """Return the nodes of the cluster file; raises InventoryError."""
+        hosts = load(self.file).hosts
+        return [NewNode(name, str(host.data["ssh_hostname"])) for name, host in hosts.items()]
+
     def suggest(
         self, nodes: Sequence[NewNode], states: Mapping[str, NodeState], places: Mapping[str, str]
     ) -> None:
         """Write what was found on the nodes into the cluster file, as comments."""
-        text = self.text(nodes, states, places)
+        text = advised(self._written(), nodes, states, places)
         load(self.file, text)
         atomic_write.replace(self.file, text.encode(), 0o644)
 
-    def text(
-        self,
-        nodes: Sequence[NewNode],
-        states: Mapping[str, NodeState] | None = None,
-        places: Mapping[str, str] | None = None,
-    ) -> str:
-        """Return the cluster file; `places` has the output of ENVIRONMENTS of each node."""
+    def text(self, nodes: Sequence[NewNode]) -> str:
+        """Return the cluster file, before the nodes are asked."""
         access = self.access
         logins = {node.name: self._login(node) for node in nodes}
         user = access.user or (_USER if any(not user for user, _ in logins.values()) else None)
@@ -244,20 +251,12 @@ class NewSite:
         ssh += ["sudo: true"] * access.sudo
         ssh += [f"known_hosts: {KNOWN_HOSTS}"]
         lines = [*_BEGIN.split("\n"), f"  ssh: {{{', '.join(ssh)}}}"]
-        comments = list(_defaults(nodes, states or {}, places or {}))
-        if comments:
-            lines += [
-                "  # Found, or advised. Remove the # before what all should have, one line a key:"
-            ]
-            lines += [f"  # {comment}" for comment in comments]
         lines += ["", "hosts:"]
         for node in nodes:
             lines += [f"  {_quoted(node.name)}:", f"    address: {_quoted(node.address)}"]
             own_user, own_port = logins[node.name]
             lines += [f"    user: {_quoted(own_user)}"] if own_user else []
             lines += [f"    port: {own_port}"] if own_port else []
-            if gpu := _gpu(states[node.name] if states and node.name in states else None):
-                lines.append(f"    # gpu: {gpu}")
         return "\n".join([*lines, ""])
 
     def _login(self, node: NewNode) -> tuple[str | None, int | None]:
@@ -383,6 +382,36 @@ def _is_text(offers: object) -> bool:
     return isinstance(offers, str)
 
 
+def advised(
+    text: str,
+    nodes: Sequence[NewNode],
+    states: Mapping[str, NodeState],
+    places: Mapping[str, str],
+) -> str:
+    """Return a cluster file with what was found as comments, in place of those of an earlier run.
+
+    Every other line stays. `places` has the output of ENVIRONMENTS of each node.
+    """
+    gpus = {name: f"    # gpu: {gpu}" for name, each in states.items() if (gpu := _gpu(each))}
+    comments = [f"  # {comment}" for comment in _defaults(nodes, states, places)]
+    given = text.split("\n")
+    place = next((line for line in given if line.startswith("  ssh: {")), "defaults:")
+    lines: list[str] = []
+    name, is_advice = "", False
+    for line in given:
+        host = re.fullmatch(r"  ([\"']?)(.+)\1:", line)
+        name = host[2] if host else name
+        is_advice = line == _ADVICE or (is_advice and line.startswith("  # "))
+        if is_advice or (name in gpus and line.startswith("    # gpu: {")):
+            continue
+        lines.append(line)
+        if line == place and comments:
+            lines += [_ADVICE, *comments]
+        elif line.startswith("    address:") and name in gpus:
+            lines.append(gpus[name])
+    return "\n".join(lines)
+
+
 def _defaults(
     nodes: Sequence[NewNode], states: Mapping[str, NodeState], places: Mapping[str, str]
 ) -> Iterator[str]:
@@ -449,9 +478,9 @@ def environments(text: str) -> str:
     return ", ".join(found[:_MOST_ENVIRONMENTS])
 
 
-def _gpu(state: NodeState | None) -> str:
+def _gpu(state: NodeState) -> str:
     """Return a node's GPUs as the cluster file has them; empty where they are not of one model."""
-    if state is None or state.driver.smi is None:
+    if state.driver.smi is None:
         return ""
     models = [short_model(gpu.name) for gpu in state.driver.smi.gpus]
     if not models or None in models or len({*models}) > 1:

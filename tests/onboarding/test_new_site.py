@@ -20,7 +20,7 @@ from typing_extensions import override
 from gpu_node.deploy.console import UserConsole
 from gpu_node.inventories.schema import load
 from gpu_node.onboarding.errors import ContactError, Stopped
-from gpu_node.onboarding.new_site import Access, NewNode, NewSite, nodes_of
+from gpu_node.onboarding.new_site import Access, NewNode, NewSite, advised, nodes_of
 from tests.drift import states
 from tests.onboarding.serving import Sshd, serving
 
@@ -279,7 +279,7 @@ def test_what_a_training_needs_more_of_is_an_example(sshd: Sshd, tmp_path: Path)
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "known_hosts").touch()
     found = {"a": states.state(small), "b": states.state(), "c": states.state(unread)}
-    text = made.text(NODES, found)
+    text = advised(made.text(NODES), NODES, found, {})
     assert "  # shm: {size: 8G}  # a minimum; found: 64M on a; 8G on b\n" in text
     assert (
         "  # limits: {nofile: 131072, memlock: unlimited}  "
@@ -290,7 +290,7 @@ def test_what_a_training_needs_more_of_is_an_example(sshd: Sshd, tmp_path: Path)
     wanted = load(tmp_path / "site" / "site.yml", uncommented).hosts["a"].wanted
     assert wanted.shm is not None and wanted.shm.size == 8 << 30
     assert wanted.limits is not None and wanted.limits.nofile == 131072
-    assert "shm:" not in made.text(NODES, {"c": found["c"]})
+    assert "shm:" not in advised(made.text(NODES), NODES, {"c": found["c"]}, {})
 
 
 def test_what_a_proposed_size_fits(sshd: Sshd, tmp_path: Path) -> None:
@@ -314,8 +314,44 @@ def test_what_a_proposed_size_fits(sshd: Sshd, tmp_path: Path) -> None:
         ("8G", [unknown]),
     ]
     for size, found in cases:
-        text = made.text(NODES, dict(zip("abc", map(states.state, found), strict=False)))
+        states_found = dict(zip("abc", map(states.state, found), strict=False))
+        text = advised(made.text(NODES), NODES, states_found, {})
         assert f"# shm: {{size: {size}}}  # a minimum; found: " in text
+
+
+EDITED = """\
+# ours
+cluster: lab
+
+defaults:
+  workspace:
+    path: /srv
+  # Found, or advised. Remove the # before what all should have, one line a key:
+  # network: auto  # eth0 on a
+  # from the first day
+
+groups:
+  a100: {}
+
+hosts:
+  a:
+    address: 10.0.0.1
+    # gpu: {model: V100, count: 1}
+    port: 2222
+  "b":
+    address: node-b.lab
+    # gpu: {model: V100, count: 4}
+"""
+
+
+def test_what_is_found_later_is_added_to_a_file_of_the_user() -> None:
+    """In place of an earlier suggestion; a node without an answer keeps its own."""
+    text = advised(EDITED, NODES, {"a": states.state({})}, {})
+    assert text.startswith("# ours\ncluster: lab\n\ndefaults:\n  # Found, or advised. Remove")
+    assert '\n  # driver: {version: "535.154.05"}  # a\n' in text and "eth0" not in text
+    hosts = text[text.index("hosts:") :]
+    assert hosts == EDITED[EDITED.index("hosts:") :].replace("V100, count: 1", "A100, count: 2")
+    assert advised(text, NODES, {"a": states.state({})}, {}) == text
 
 
 def test_an_address_in_the_folders_place(sshd: Sshd, tmp_path: Path) -> None:
@@ -381,7 +417,7 @@ def test_what_was_found_is_suggested(sshd: Sshd, tmp_path: Path) -> None:
         "c": states.state({"driver": {"smi": None, "loaded": {"nvidia": "$(reboot)"}}}),
     }
     places = {"a": "/opt/envs/dis\n/opt/a: [b\n", "b": "/opt/envs/dis\n", "c": "x\x1b\n"}
-    text = made.text(NODES, found, places)
+    text = advised(made.text(NODES), NODES, found, places)
     assert '# driver: {version: "535.154.05"}  # a, b' in text
     assert "# shm: {size: 8G}  # a minimum; found: 8G on all" in text
     assert "# network: auto  # bond0 on a" in text
