@@ -20,6 +20,7 @@ from gpu_node.inventories.connection.ssh_config import BadConfig, login
 from gpu_node.inventories.errors import quoted, shown, worded
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.interrupt import deferred
+from gpu_node.inventories.plurals import counted
 from gpu_node.inventories.schema import load
 from gpu_node.inventories.yaml import edit as editing
 from gpu_node.onboarding import journal
@@ -346,10 +347,9 @@ class Admission:
         wanted = load(self.site.file, new).hosts[given.name].wanted if new else None
         rows = looked.rows(wanted, given.group)
         self.console.show(table(rows, self._changed))
-        if stops := [
-            f"{row.subject}: {worded(row.found, row.why)}" for row in rows if row.verdict == "stop"
-        ]:
-            raise Stopped("\n".join(stops))
+        if stops := [row.subject for row in rows if row.verdict == "stop"]:
+            then = "do what is said above, and run the same command again"
+            raise Stopped(worded(counted(len(stops), "stop"), ", ".join(stops), then=then))
         if refused:
             raise refused
         self._refuse_other_files(proposal)
