@@ -35,9 +35,10 @@ _KERNEL = re.compile(r"(\d{1,4}\.\d{1,4})(?:\D|$)")
 class Node:
     """What counts of one node; with `unknown`, the reason, nothing else of it does.
 
-    `gpus` has them with their count, `models` each model once; `kernel` is its first two numbers
-    (3.10), `driver` a version ("": none), `is_open` whether the loaded module is the open one;
-    `torches` are those that are built for a CUDA, each with the folder of its environment.
+    `gpus` has them with their count, `models` each model once, as the inventory says where none is
+    found; `kernel` is its first two numbers (3.10), `driver` a version ("": none), `is_open`
+    whether the loaded module is the open one; `torches` are those that are built for a CUDA, each
+    with the folder of its environment.
     """
 
     name: str
@@ -68,10 +69,14 @@ def node_of(name: str, seen: Seen) -> Node:
         return Node(name, unknown=f"no answer: {seen.error}")
     driver, platform = state.driver, state.toolchain.platform
     names = cards(driver)
+    gpus, asked = counted(names), seen.wanted.gpu
+    if not names and asked is not None:
+        names = [asked.model] * asked.count
+        gpus = f"{counted(names)}, as the inventory says"
     match = _KERNEL.match(state.toolchain.kernel or "")
     return Node(
         name=name,
-        gpus=counted(names),
+        gpus=gpus,
         models=kinds(names),
         system=state.toolchain.os or "",
         kernel=match[1] if match else "",

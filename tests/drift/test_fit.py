@@ -48,7 +48,8 @@ def node(given: Mapping[str, Any]) -> Seen:
         torch = {"version": version, "cuda": cuda, "architectures": given.get("kernels")}
         of_torch = {"nccl": {"environments": {"/opt/e": {"torch": torch}}}}
         change = case_files.merged(change, of_torch)
-    return states.seen(case_files.merged(change, given.get("change", {})))  # type: ignore[arg-type]
+    changes = case_files.merged(change, given.get("change", {}))
+    return states.seen(changes, **given.get("inventory", {}))  # type: ignore[arg-type]
 
 
 def solved(case: Case) -> Fit:
