@@ -166,4 +166,5 @@ def drift(
 
         report = finished(report, inventory, seen, before, is_kept, deep, mesh is not None)
     write(report, form, output, full=full, facts=facts, only=only)
-    return report.exit_code()
+    # It was to be compared, and the store cannot be read.
+    return 1 if before is not None and before.problem else report.exit_code()

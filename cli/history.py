@@ -25,7 +25,8 @@ def history(inventory: str, node: str | None, since: str | None, form: str) -> N
     """List what changed on the nodes of INVENTORY, and when. Contacts no node.
 
     gpu-node drift keeps its reports on this machine. A fact has its value before and now; a
-    finding is new or gone. What a report cannot judge does not change.
+    finding is new or gone. What a report cannot judge does not change. Listed as well: what
+    gpu-node deploy and gpu-node restore did, with the id of the run.
 
     \b
     Exit status:  0 listed   1 no report is kept, or the kept ones cannot be read
@@ -45,20 +46,21 @@ def history(inventory: str, node: str | None, since: str | None, form: str) -> N
     try:
         with opened() as store:
             first, last = store.first_report(name), store.report_at(name)
-            if first is None or last is None:
+            nodes = store.nodes(name)
+            if not nodes:
                 store.check_all()
                 raise StoreError(f"no report of {inventory} is kept", "gpu-node drift keeps one")
-            nodes = store.nodes(name)
             if node is not None and node not in nodes:
                 why = f"no kept report has it{did_you_mean(node, nodes)}"
                 raise click.UsageError(f"--node: {worded(shown(node), why, listed(nodes))}")
-            begin = 0 if since is None else last.at if when is None else int(when.timestamp())
+            begin = int(when.timestamp()) if when else last.at if since and last else 0
             events, count = store.events(name, node, begin), store.count(name)
     except StoreError as error:
         raise click.ClickException(f"history: {worded(str(error), then=error.then)}") from None
     if form == FORMATS[0]:
-        lines = [*as_text(events, nodes), "", summary(count, first.at, last.at, len(nodes))]
+        lines = [*as_text(events, nodes), "", summary(count, first, last, len(nodes))]
         click.echo("\n".join(lines))
         return
-    kept = {"reports": count, "first": iso(first.at), "last": iso(last.at)}
+    times = {"first": first and iso(first.at), "last": last and iso(last.at)}
+    kept = {"reports": count, **times}
     click.echo(visible_json(json.dumps(as_json(inventory, events, kept), indent=2)))

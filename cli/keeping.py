@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
@@ -12,7 +13,7 @@ from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.seen import Seen
 from gpu_node.history.compare import DEEP, MESH, Snapshot, snapshot
 from gpu_node.history.since import Before, FactOf, compared, iso, report_in
-from gpu_node.history.store import StoreError, identity, opened
+from gpu_node.history.store import NothingKept, StoreError, identity, opened
 from gpu_node.history.when import ALLOWED, LAST
 from gpu_node.inventories.errors import as_printed, reason, worded
 
@@ -44,8 +45,11 @@ def earlier(word: str, inventory: str) -> Before:
                 oldest = f"the first is of {iso(first.at)}" if first else "none is kept"
                 then = f"--since {iso(first.at)[:-6]}Z, or {LAST}" if first else ""
                 why = f"no report of {inventory} at that time or before: {oldest}"
-                raise StoreError(why, then)
+                raise NothingKept(why, then)
             nodes = store.known(name, found.number)
+    except NothingKept as error:
+        _print(NothingKept(f"{error}; nothing is compared, so all drift counts", error.then))
+        return Before(word)
     except StoreError as error:
         return Before(word, problem=_print(error))
 
@@ -83,6 +87,15 @@ def _keep(report: Report, inventory: str, now: Snapshot, known: str) -> None:
             store.keep(identity(inventory), int(made.timestamp()), now)
     except StoreError as error:
         _print(error, known)
+
+
+def keep_run(inventory: str, kind: str, run: str, words: Mapping[str, str]) -> None:
+    """Keep what a run of a kind, by its id, has done on each node."""
+    try:
+        with opened(making=True) as store:
+            store.keep_run(identity(inventory), int(time.time()), kind, run, words)
+    except StoreError as error:
+        _print(error)
 
 
 def _print(error: StoreError, known: str = "") -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.change_words import change, moment
-from gpu_node.history.store import Event
+from gpu_node.history.store import RUNS, Event, Kept
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.plurals import counted
 
@@ -40,11 +40,14 @@ def as_text(events: Sequence[Event], nodes: Collection[str]) -> Iterator[str]:
 
 
 def _words(event: Event) -> str:
-    about = f"{event.subject}: " if event.subject else ""
+    # Of its logins a node is itself the subject: its name is there already.
+    about = f"{event.subject}: " if event.subject not in ("", event.node) else ""
     if event.kind == "first":
         return "first  report"
     if event.kind == "fact":
         words = change(event.before, event.now)
+    elif event.kind in RUNS:
+        words = event.words
     elif event.kind == "changed":
         words = f"{event.before} -> {event.now}  {about}{event.words}"
     else:
@@ -62,6 +65,8 @@ def as_json(inventory: str, events: Iterable[Event], reports: dict[str, Any]) ->
         entry: dict[str, Any] = {"at": iso(each.at), "node": each.node, "kind": each.kind}
         if each.kind == "fact":
             entry |= {"fact": each.name, "before": each.before, "now": each.now}
+        elif each.kind in RUNS:
+            entry |= {"run": each.name, "done": each.words}
         elif each.kind != "first":
             entry |= {"rule": each.name, "subject": each.subject, "found": each.words}
             entry |= {"severity": {"before": each.before, "now": each.now}}
@@ -69,7 +74,9 @@ def as_json(inventory: str, events: Iterable[Event], reports: dict[str, Any]) ->
     return {"schema": 1, "inventory": inventory, **reports, "changes": listed}
 
 
-def summary(count: int, first: int, last: int, nodes: int) -> str:
+def summary(count: int, first: Kept | None, last: Kept | None, nodes: int) -> str:
     """Return the last line: how many reports are kept, and their first and last time."""
     kept = f"{counted(count, 'report')} of {counted(nodes, 'node')} kept"
-    return f"{kept}, {moment(iso(first))} to {moment(iso(last))}"
+    if first is None or last is None:
+        return f"{kept}; gpu-node drift keeps one"
+    return f"{kept}, {moment(iso(first.at))} to {moment(iso(last.at))}"

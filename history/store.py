@@ -23,6 +23,7 @@ from gpu_node.inventories.escape import visible
 if TYPE_CHECKING:  # a list of changes needs no rule
     from gpu_node.history.compare import Difference, Node, Snapshot
 
+RUNS = ("deploy", "restore")
 # What reads this version; a newer one is left alone.
 VERSION = 1
 # Of each inventory so many reports are kept, for so long, in a file of about this size.
@@ -52,6 +53,12 @@ CREATE INDEX report_of ON report (inventory, at);
 CREATE INDEX fact_of ON fact (node, until);
 CREATE INDEX finding_of ON finding (node, until);
 """
+# The runs that changed nodes; a store of an earlier version of this program has no such table.
+_RUNS = (
+    "CREATE TABLE IF NOT EXISTS run (path TEXT NOT NULL, at INTEGER NOT NULL, node TEXT NOT NULL, "
+    "kind TEXT NOT NULL, name TEXT NOT NULL, words TEXT NOT NULL)"
+)
+_MOST_RUNS = 10_000
 # The report after all others: what holds until then still holds.
 _OPEN = 1 << 62
 _SEVERITIES = tuple(SEVERITY_STYLES)
@@ -103,6 +110,10 @@ class StoreError(Exception):
         self.then = then
 
 
+class NothingKept(StoreError):
+    """No report is kept that is asked for: it is the first day."""
+
+
 class Kept(NamedTuple):
     """A kept report: its number and its time, in seconds since 1970."""
 
@@ -116,7 +127,8 @@ class Event:
 
     Of a fact `before` and `now` are its texts (None: the node did not have it); of a finding,
     `before` and `now` are its severities, and `words` is what was found. Of the first report of a
-    node all is empty but the node.
+    node all is empty but the node. Or a run, of a `kind` in RUNS: `name` is its id, and `words`
+    what it has done.
     """
 
     at: int
@@ -146,7 +158,7 @@ def opened(making: bool = False) -> Iterator[Store]:
         if making:
             folder.made(file)
         elif not folder.existing(file):
-            raise StoreError("no report is kept yet", "gpu-node drift INVENTORY keeps one")
+            raise NothingKept("no report is kept yet", "gpu-node drift INVENTORY keeps one")
         base = sqlite3.connect(file, timeout=_WAIT_SECONDS, isolation_level=None)
         with closing(base):
             yield Store(base)
@@ -314,6 +326,33 @@ class Store:
             self._change(difference(then, now), then, now, self._nodes(inventory), report, asked)
             self._remove_old(int(number), at, now)
 
+    def keep_run(
+        self, inventory: str, at: int, kind: str, name: str, words: Mapping[str, str]
+    ) -> None:
+        """Keep a run that ended `at` a moment, by its kind and its id; `words` are of each node."""
+        with self._changing():
+            self._base.execute(_RUNS)
+            self._base.executemany(
+                "INSERT INTO run (path, at, node, kind, name, words) VALUES (?, ?, ?, ?, ?, ?)",
+                [(inventory, at, node, kind, name, each) for node, each in words.items()],
+            )
+            self._base.execute(
+                "DELETE FROM run WHERE at < ? OR rowid <= (SELECT max(rowid) FROM run) - ?",
+                (at - MOST_DAYS * 86400, _MOST_RUNS),
+            )
+
+    def _runs(self, inventory: str, node: str | None) -> Iterator[Event]:
+        if not self._one("SELECT 1 FROM sqlite_master WHERE name = 'run'"):
+            return
+        for at, name, kind, run, words in self._base.execute(
+            "SELECT at, node, kind, name, words FROM run "
+            "WHERE path = ?1 AND (?2 IS NULL OR node = ?2) ORDER BY rowid",
+            (inventory, node),
+        ):
+            if kind not in RUNS:
+                raise ValueError(f"run {kind!r}")
+            yield Event(int(at), _text(name), kind, _text(run), words=_text(words))
+
     def _change(
         self,
         found: Difference,
@@ -429,11 +468,14 @@ class Store:
         )
 
     def nodes(self, inventory: str) -> list[str]:
-        """Return the names of the nodes that kept reports of an inventory have."""
-        return list(self._nodes(inventory)) if self._check() else []
+        """Return the names of the nodes that kept reports and runs of an inventory have."""
+        if not self._check():
+            return []
+        runs = (each.node for each in self._runs(inventory, None))
+        return list(dict.fromkeys((*self._nodes(inventory), *runs)))
 
     def events(self, inventory: str, node: str | None = None, since: int = 0) -> list[Event]:
-        """Return the changes of an inventory's nodes, or of one, the oldest first.
+        """Return the changes of an inventory's nodes, or of one, and its runs, the oldest first.
 
         `since`: only those that reports show which were made then or later.
         """
@@ -442,11 +484,9 @@ class Store:
         number = self._one("SELECT id FROM inventory WHERE path = ?", inventory)
         times = dict(self._base.execute("SELECT id, at FROM report WHERE inventory = ?", (number,)))
         found = sorted(self._events(number, node), key=lambda each: each[0])
-        return [
-            Event(times[report], *what)
-            for report, *what in found
-            if report in times and times[report] >= since
-        ]
+        changes = [Event(times[report], *what) for report, *what in found if report in times]
+        every = sorted([*changes, *self._runs(inventory, node)], key=lambda each: each.at)
+        return [each for each in every if each.at >= since]
 
     def _events(self, inventory: object, node: str | None) -> Iterator[tuple[Any, ...]]:
         """Yield the number of a report, and the fields of an event but the time."""

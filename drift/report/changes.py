@@ -136,7 +136,8 @@ def _nodes(names: Iterable[str], of: list[str]) -> str:
 
 
 def _finding(each: Earlier) -> str:
-    about = f"{each.subject}: " if each.subject else ""
+    # Of its logins a node is itself the subject: its name is there already.
+    about = f"{each.subject}: " if each.subject not in ("", each.node) else ""
     return f"{each.rule}  {about}{each.found}"
 
 

@@ -141,20 +141,25 @@ class Report(_Part):
     def exit_code(self) -> int:
         """Return 1 where something cannot be determined, else 2 where there is drift, else 0.
 
-        Of a report that is compared with an earlier one, new drift alone counts.
+        Of a report that is compared with an earlier one, new drift alone counts; where there is
+        none, all does.
         """
         if self.summary.unreachable or self.summary.unreadable:
             return 1
-        if self.unknown or (self.changes is not None and self.changes.earlier is None):
+        if self.unknown:
             return 1
         return 2 if self.summary.drift and self._is_drift_new() else 0
 
     def _is_drift_new(self) -> bool:
         """Whether any drift is new; without an earlier report, all is."""
-        return self.changes is None or any(
-            finding.severity != "info" and self.changes.is_new(name, finding)
-            for name, host in self.hosts.items()
-            for finding in host.findings
+        return (
+            self.changes is None
+            or self.changes.earlier is None
+            or any(
+                finding.severity != "info" and self.changes.is_new(name, finding)
+                for name, host in self.hosts.items()
+                for finding in host.findings
+            )
         )
 
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from gpu_node.cli.keeping import keep_run
 from gpu_node.cli.main import main
 from gpu_node.facts.ask.gather import Answer
+from gpu_node.history.listing import as_text
+from gpu_node.history.store import Event, identity, opened
 from tests.cli.answering import gathered
 from tests.commands import REPOSITORY
 from tests.drift import states
+from tests.history.kept import FIRST
 
 Run = Callable[..., tuple[object, str, str]]
 SMALL = {"shm": {"usage": {"size": 67108864}}}
@@ -42,10 +47,13 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 
 
 def test_since_the_last_report(run: Run) -> None:
-    """Old drift ends with 0, new drift is marked and ends with 2, what is gone is listed."""
+    """Old drift ends with 0, new drift is marked and ends with 2, what is gone is listed.
+
+    On the first day there is nothing to compare with: it ends as without the option.
+    """
     code, out, err = run("drift", "--since", "last", change=SMALL)
-    assert code == 1 and "no earlier report to compare with (--since last)" in out
-    assert err.startswith("gpu-node: history: found no report is kept yet; next: gpu-node drift")
+    assert code == 2 and "no earlier report to compare with (--since last)" in out
+    assert "found no report is kept yet; nothing is compared, so all drift counts; next: " in err
     code, out, err = run("drift", "--since", "last", change=SMALL)
     assert (code, err) == (0, "") and "0 new, 0 gone, 0 not judged now, 0 facts changed" in out
     assert "new  shm.too-small" not in out and "shm.too-small" in out
@@ -106,6 +114,8 @@ def test_the_list_of_changes(run: Run) -> None:
     assert (found["schema"], found["reports"]) == (1, 2)
     assert [each["kind"] for each in found["changes"]] == ["first", "fact", "new"]
     assert run("history", "--since", "1h", "--node", "a100-01")[0] == 0
+    code, out, err = run("drift", "--since", "7d", "--no-history")
+    assert code == 0 and "at that time or before: the first is of" in err
     code, out, err = run("history", "--node", "a100-1")
     assert (code, out) == (1, "") and "did you mean a100-01?" in err
 
@@ -143,3 +153,32 @@ def test_a_report_without_history_imports_no_database(folder: Path) -> None:
     words = [sys.executable, "-c", f"{code}; print('sqlite3' in sys.modules)"]
     done = subprocess.run(words, capture_output=True, text=True, cwd=REPOSITORY, check=True)
     assert done.stdout == "False\n"
+
+
+def test_what_runs_did_is_listed(run: Run, folder: Path) -> None:
+    """Beside the changes of reports, and before the first report."""
+    site = str(folder / "site.py")
+    repaired = dict.fromkeys(("a100-01", "a100-02"), "repaired shm.too-small")
+    with opened(making=True) as store:
+        store.keep_run(identity(site), FIRST, "deploy", "20261122T204829Z-0a1b2c", repaired)
+    code, out, err = run("history")
+    assert (code, err) == (0, "")
+    words = "deploy   all  20261122T204829Z-0a1b2c  repaired shm.too-small"
+    assert words in out and "0 reports of 2 nodes kept; gpu-node drift keeps one" in out
+    run("drift")
+    keep_run(site, "restore", "20261123T204829Z-0a1b2c", {"a100-01": "1 file as before run X"})
+    found = json.loads(run("history", "--format", "json", "--node", "a100-01")[1])
+    assert [each["kind"] for each in found["changes"]] == ["deploy", "first", "restore"]
+    assert found["changes"][2] == {
+        **{key: found["changes"][2][key] for key in ("at", "node")},
+        **{"kind": "restore", "run": "20261123T204829Z-0a1b2c", "done": "1 file as before run X"},
+    }
+
+
+def test_a_finding_about_logins_names_its_node_once() -> None:
+    """And nodes with the same finding share a line."""
+    login = partial(Event, FIRST, kind="new", name="ssh.no-login", now="error", words="refused")
+    events = [login(node=name, subject=name) for name in ("a-1", "a-2")]
+    assert [*as_text(events, ["a-1", "a-2", "b"])][1:] == [
+        "  new      a-[1-2]  ssh.no-login  error  refused"
+    ]

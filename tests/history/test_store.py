@@ -79,6 +79,26 @@ def test_events() -> None:
     assert late == events[5:] and of_one == [each for each in events if each.node == "b"]
 
 
+def test_runs(store: Path) -> None:
+    """Between the changes, in their order; a store of before this table has none, and gets it."""
+    keep({"a": {}})
+    sqlite3.connect(store).execute("DROP TABLE IF EXISTS run")
+    with opened() as old:
+        assert [each.kind for each in old.events(INVENTORY)] == ["first"]
+    with opened(making=True) as new:
+        for day in (-200, 0, 1):
+            new.keep_run(INVENTORY, FIRST + 60 + day * DAY, "deploy", f"R{day}", {"a": "done"})
+        new.keep_run("/srv/other.yml", FIRST, "restore", "R", {"b": "done"})
+    keep({"a": SMALL}, 1)
+    with opened() as kept_now:
+        events = kept_now.events(INVENTORY)
+        assert kept_now.nodes("/srv/other.yml") == ["b"]
+    assert [(each.kind, each.name) for each in events] == [
+        *(("first", ""), ("deploy", "R0")),
+        *(("fact", "shm.size"), ("new", "shm.too-small"), ("deploy", "R1")),
+    ]
+
+
 def test_another_severity() -> None:
     """A finding that gets worse is new, and is one change in the list, not two."""
     seen = seen_of({"a": SMALL})
