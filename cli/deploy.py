@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import click
 
@@ -54,6 +55,7 @@ def deploy(
     """
     with loading():
         from gpu_node.cli.asking import ask
+        from gpu_node.cli.keeping import keep_run
         from gpu_node.deploy.console import UserConsole
         from gpu_node.deploy.deployment import Deployment, InventoryRun
         from gpu_node.deploy.engine.batches import size_of
@@ -69,7 +71,9 @@ def deploy(
     run = InventoryRun(inventory, limit, data, batch, dry)
     console = UserConsole(yes)
     try:
-        return Deployment(run, values, console, lambda: ask(inventory, limit, data=values)).done()
+        asked = partial(ask, inventory, limit, data=values)
+        keep = partial(keep_run, inventory, "deploy")
+        return Deployment(run, values, console, asked, keep).done()
     except FAILURES as error:
         raise failure(error) from None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from gpu_node.cli import completion, words
@@ -24,9 +26,12 @@ from gpu_node.inventories.errors import shown, worded
     is_flag=True,
     help="Leave files as they are that another program has changed since, and put the rest back.",
 )
+@click.option("--list", "listed", is_flag=True, help="List the runs of NODE, the last first.")
 @click.option("--dry", is_flag=True, help="Show what would be put back; changes nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
-def restore(inventory: str, node: str, run: str, skip_changed: bool, dry: bool, yes: bool) -> int:
+def restore(
+    inventory: str, node: str, run: str, skip_changed: bool, listed: bool, dry: bool, yes: bool
+) -> int:
     """Put the configuration files of NODE back as they were before the last run, or before --run.
 
     Each run keeps on the node, below /var/backups/gpu-node, what its files held. Files that it
@@ -36,21 +41,26 @@ def restore(inventory: str, node: str, run: str, skip_changed: bool, dry: bool, 
     stays only if a new session opens.
 
     \b
-    Exit status:  0 put back, or nothing to put back (--dry: shown)   1 otherwise
-    Examples:     gpu-node restore inventories/lab.py a100-01 --dry
+    Exit status:  0 put back, or nothing to put back (--dry, --list: shown)   1 otherwise
+    Examples:     gpu-node restore inventories/lab.py a100-01 --list
+                  gpu-node restore inventories/lab.py a100-01 --dry
                   gpu-node restore inventories/lab.py a100-01 --run 20261122T204829Z-0a1b2c
     """
     with loading():
+        from gpu_node.cli.keeping import keep_run
         from gpu_node.deploy.console import UserConsole
         from gpu_node.deploy.restore.restoring import Asked, NoSuchRun, NotRestored, is_run_id
         from gpu_node.deploy.restore.restoring import restore as put_back
         from gpu_node.onboarding.errors import FAILURES
     if run and not is_run_id(run):
         example = "the name of a run, such as 20261122T204829Z-0a1b2c"
-        then = "--run 20000101T000000Z lists those of the node"
+        then = "--list shows those of the node"
         raise click.UsageError(f"--run: {worded(shown(run), '', example, then)}")
     try:
-        return put_back(Asked(inventory, node, run, skip_changed, dry), UserConsole(yes))
+        keep = partial(keep_run, inventory, "restore")
+        return put_back(
+            Asked(inventory, node, run, skip_changed, dry, listed), UserConsole(yes), keep
+        )
     except NotRestored as error:
         raise failure(error, node) from None
     except (NoSuchRun, *FAILURES) as error:

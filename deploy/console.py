@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 
 import click
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from gpu_node.drift.report.formats import plain
@@ -59,6 +59,8 @@ class UserConsole:
         """Show a result; plain lines where stdout is no terminal."""
         if isinstance(what, str):
             what = Text(visible_lines(what))
+        # A Text that is printed by itself is folded, whatever it says.
+        what = Group(what)
         if self._out.is_terminal:
             self._out.print(what, crop=False)
             return

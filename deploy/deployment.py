@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,8 @@ from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.interrupt import LINE, Interrupted
 from gpu_node.inventories.interrupt import report as report_line
 
+# Keeps what a run, by its id, has done on each node.
+Keep = Callable[[str, Mapping[str, str]], None]
 # What changes a node that has no finding to repair.
 _SWITCHES = ("reboot", "allow_disruption")
 
@@ -37,7 +40,7 @@ class InventoryRun:
 
 
 class Deployment:
-    """Repairs the nodes of an inventory, which `ask` reads, and proves it.
+    """Repairs the nodes of an inventory, which `ask` reads, and proves it; `keep` is its history.
 
     `values` are those that the words of the run give in place of the inventory's.
     """
@@ -48,8 +51,12 @@ class Deployment:
         values: Mapping[str, object],
         console: UserConsole,
         ask: Callable[[], dict[str, Seen]],
+        keep: Keep,
     ) -> None:
         self.run, self.values, self.console, self.ask = run, values, console, ask
+        self.keep = keep
+        # How each run of pyinfra ended.
+        self.ended: list[Ended] = []
 
     def done(self) -> int:
         """Return the exit code."""
@@ -86,7 +93,26 @@ class Deployment:
         code = self._repaired(seen, to_repair)
         after = self._part(report_of(self.run.inventory, self.ask()))
         self.console.show(table.render(after, self.console.width, of_run=self._again()))
+        self.console.show(brief.outcome(before, after))
+        self._conclude(before, brief.repaired(before, after), to_repair)
         return code or _code(after)
+
+    def _conclude(self, before: Report, repaired: Mapping[str, str], nodes: list[str]) -> None:
+        """Show how each run of pyinfra can be taken back, and keep what it has done."""
+        runs = {name: self.ended[-1].run for name in nodes}
+        for each in self.ended:
+            runs |= dict.fromkeys(each.recorded, each.run)
+            if each.recorded:
+                restore = ["gpu-node", "restore", self.run.inventory, each.recorded[0]]
+                command = shlex.join([*restore, "--run", each.run])
+                where = ranges(each.recorded, before.hosts)
+                self.console.show(whole(f"run {each.run} on {where}; to take it back: {command}"))
+            words = {
+                name: f"repaired {repaired.get(name, 'nothing')}"
+                for name, run in runs.items()
+                if run == each.run
+            }
+            self.keep(each.run, words)
 
     def _part(self, whole: Report) -> Report:
         """Return a report with the findings that the run is to repair or to fail by."""
@@ -124,12 +150,14 @@ class Deployment:
         return code
 
     def _pyinfra(self, options: Sequence[str]) -> Ended:
-        return run_pyinfra(self.run.inventory, WHOLE, options)
+        self.ended.append(run_pyinfra(self.run.inventory, WHOLE, options))
+        return self.ended[-1]
 
     def _foreseen(self, before: Report, seen: Mapping[str, Seen], to_repair: list[str]) -> int:
-        """Do a dry run, and show after pyinfra's lines what would change, and the next command."""
+        """Do a dry run, and show what would change, and the next command."""
         self._announce_batches(seen, to_repair)
         ended = self._pyinfra([*self._options(), "--dry"])
+        self.console.print("".join(f"{line}\n" for line in ended.planned))
         self.console.show(brief.plan_of_each(before, ended.failed))
         self.console.say("Not listed: what shows only after a repair, as in a copied environment.")
         self.console.say("Nothing was changed.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from pyinfra import logger
@@ -10,13 +10,15 @@ from pyinfra.api import Host, State
 from pyinfra.api.exceptions import PyinfraError
 
 from gpu_node.deploy.engine.baseline import nodes_of, state_of, states
+from gpu_node.deploy.engine.failures import areas
 from gpu_node.deploy.engine.hooks import hooks
 from gpu_node.deploy.engine.plan import Plan
-from gpu_node.deploy.engine.run import Slot, run_of
+from gpu_node.deploy.engine.run import Slot, node_of, run_of
 from gpu_node.deploy.engine.scope import part_of
 from gpu_node.drift.engine.check import judge
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.judgement import Judged, Judgement
+from gpu_node.drift.ranges import ranges
 from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.bounds import not_understood
@@ -104,6 +106,21 @@ def changes(plan: Plan) -> bool:
 def any_changes(state: State) -> bool:
     """Whether this run changes a node: then each node is judged again afterwards."""
     return any(changes(each) for each in plans(state).values())
+
+
+def shown_plan(state: State) -> Iterator[str]:
+    """Yield what each operation of a dry run would change on which nodes, and lines of files."""
+    for operation in state.get_op_order():
+        on: dict[tuple[str, ...], list[str]] = {}
+        for host in state.inventory.iter_activated_hosts():
+            made = state.ops[host].get(operation)
+            if made and made.operation_meta.will_change and areas(made.global_arguments):
+                lines = node_of(host).lines.get(operation, ())
+                on.setdefault(tuple(lines), []).append(host.name)
+        name = ", ".join(sorted(state.get_op_meta(operation).names))
+        for shown, names in on.items():
+            yield f"{name} on {ranges(names)}: {'' if shown else 'by a script'}".rstrip()
+            yield from (f"  {line}" for line in shown)
 
 
 def _planned(host: Host) -> Plan:

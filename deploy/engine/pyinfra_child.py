@@ -1,15 +1,16 @@
 """Runs pyinfra as a child process; defers Ctrl-C until pyinfra can exit cleanly.
 
-    python -m gpu_node.deploy.engine.pyinfra_child PARENT FAILED ARGUMENTS...
+    python -m gpu_node.deploy.engine.pyinfra_child PARENT ENDED ARGUMENTS...
 
-The child ends when the process PARENT ends. It writes the names of the nodes that failed to the
-file FAILED. The parent starts it with the signals of HELD_BACK blocked: during the imports of
-Python and pyinfra they would print tracebacks.
+The child ends when the process PARENT ends. It writes how the run ended to the file ENDED, as JSON:
+the fields of `Ended` but the code. The parent starts it with the signals of HELD_BACK blocked:
+during the imports of Python and pyinfra they would print tracebacks.
 """
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import sys
@@ -30,18 +31,20 @@ _PR_SET_PDEATHSIG = 1
 
 def main() -> None:
     """Run pyinfra with the arguments that follow the first two."""
-    parent, failed, *arguments = sys.argv[1:]
+    parent, ended, *arguments = sys.argv[1:]
     _end_with(int(parent))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _AT_ONCE)
     # Imported only here: it takes a second.
     from pyinfra_cli.cli import cli
     from pyinfra_cli.main import main as pyinfra
 
+    from gpu_node.inventories.pyinfra_patches import reword
     from gpu_node.inventories.terminal import show_error
 
     sys.excepthook = show_error
+    reword()
     if cli.callback is not None:
-        cli.callback = _interruptible(cli.callback, Path(failed))
+        cli.callback = _interruptible(cli.callback, Path(ended))
     sys.argv = ["pyinfra", *arguments]
     pyinfra()
 
@@ -54,7 +57,7 @@ def _end_with(parent: int) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _interruptible(work: Callable[..., Any], failed: Path) -> Callable[..., Any]:
+def _interruptible(work: Callable[..., Any], ended: Path) -> Callable[..., Any]:
     """Wrap pyinfra's work, which starts after pyinfra has set its own handler of Ctrl-C."""
 
     @wraps(work)
@@ -66,19 +69,28 @@ def _interruptible(work: Callable[..., Any], failed: Path) -> Callable[..., Any]
         finally:
             # The end of the interpreter would print a traceback as well.
             signal.pthread_sigmask(signal.SIG_BLOCK, _LATER)
-            failed.write_text("\n".join(_failed()))
+            ended.write_text(json.dumps(_ended()))
 
     return interruptible
 
 
-def _failed() -> list[str]:
-    """Return the names of the nodes that failed, in the inventory's order."""
+def _ended() -> dict[str, Any]:
+    """Return how the run ended, with the names of nodes in the inventory's order."""
     from pyinfra.context import ctx_state
 
-    if not ctx_state.isset():
-        return []
+    from gpu_node.deploy.engine.planning import shown_plan
+    from gpu_node.deploy.engine.run import node_of
+    from gpu_node.deploy.files.replace import run
+
+    if not ctx_state.isset() or not ctx_state.get().initialised:
+        return {}
     state = ctx_state.get()
-    return [host.name for host in state.inventory or () if host in state.failed_hosts]
+    return {
+        "failed": [host.name for host in state.inventory if host in state.failed_hosts],
+        "recorded": [host.name for host in state.inventory if node_of(host).is_recorded],
+        "run": run(),
+        "planned": [*shown_plan(state)] if "--dry" in sys.argv else [],
+    }
 
 
 if __name__ == "__main__":

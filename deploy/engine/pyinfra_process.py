@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,6 @@ from types import FrameType
 
 from gpu_node.deploy.engine.pyinfra_child import HELD_BACK
 from gpu_node.facts.ask.pyinfra_file import loadable
-from gpu_node.facts.probe.lines import lines_of
 from gpu_node.inventories.interrupt import Interrupted, handled
 
 CHILD = "gpu_node.deploy.engine.pyinfra_child"
@@ -27,26 +27,36 @@ VARIABLE = "GPU_NODE_PASSWORD"
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run of pyinfra ended: its exit code and the nodes that failed, as far as it knew."""
+    """How a run of pyinfra ended: its exit code and the nodes that failed, as far as it knew.
+
+    `recorded` are the nodes that keep what was before the `run`, by its name; `planned` are the
+    lines about what a dry run would do.
+    """
 
     code: int
-    failed: tuple[str, ...]
+    failed: tuple[str, ...] = ()
+    recorded: tuple[str, ...] = ()
+    run: str = ""
+    planned: tuple[str, ...] = ()
 
 
 def run_pyinfra(inventory: str, deploy: Path, options: Sequence[str] = ()) -> Ended:
     """Run a deploy over an inventory, with pyinfra's options, without questions.
 
-    With `--dry` pyinfra lists the operations; with `-y` as well it would list none.
+    With `--dry` pyinfra plans the operations; with `-y` as well it would not. Its own list of them
+    is JSON then, which is dropped: `planned` has more.
 
     Raises Interrupted where a signal ended it, and OSError where no temporary file can be written.
     """
     file, group_data = loadable(inventory)
     data = [word for folder in group_data for word in ("--group-data", folder)]
-    with NamedTemporaryFile("r", prefix="gpu-node-failed-") as failed:
-        child = [sys.executable, "-m", CHILD, str(os.getpid()), failed.name]
-        yes = [] if "--dry" in options else ["-y"]
-        code = _Run().ended([*child, *yes, *data, file, str(deploy), *options])
-        return Ended(code, tuple(lines_of(failed.read())))
+    with NamedTemporaryFile("r", prefix="gpu-node-ended-") as ended:
+        child = [sys.executable, "-m", CHILD, str(os.getpid()), ended.name]
+        how = ["--json"] if "--dry" in options else ["-y"]
+        code = _Run().ended([*child, *how, *data, file, str(deploy), *options])
+        given = json.loads(ended.read() or "{}")
+        lists = {key: tuple(each) for key, each in given.items() if isinstance(each, list)}
+        return Ended(code, **{**given, **lists})
 
 
 class _Run:
@@ -63,7 +73,10 @@ class _Run:
             # Blocked in the child, which unblocks them when it can exit without a traceback.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
             try:
-                self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=kept)
+                out = subprocess.DEVNULL if "--json" in command else None
+                self.process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=out, env=kept
+                )
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
             with self.process as process:

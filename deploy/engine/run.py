@@ -38,6 +38,10 @@ class NodeRun:
     # the whole area.
     failed: list[str] = field(default_factory=list)
     stopped: set[tuple[str, str]] = field(default_factory=set)
+    # Which lines of files an operation (its hash) will change, see `keep_lines`.
+    lines: dict[str | None, list[str]] = field(default_factory=dict)
+    # Whether this run keeps there what was before it: `gpu-node restore` can take it back.
+    is_recorded: bool = False
     # Which replaced files were reached by a link, and where they are.
     links: list[str] = field(default_factory=list)
     # Why it is out of the run; empty if it is not.

@@ -107,6 +107,7 @@ class Script(StringCommand):
         self, state: State, host: Host, connector_arguments: Any
     ) -> tuple[bool, CommandOutput]:
         done, output = self.run(state, host, connector_arguments)
+        node_of(host).is_recorded |= done and bool(_RECORDS.search(self.get_raw_value()))
         if links := _links(output):
             node_of(host).links += links
         # pyinfra prints the output of a command that failed: it has been shown.
@@ -120,6 +121,8 @@ class Script(StringCommand):
         )
 
 
+# The variable of the scripts that record what they change.
+_RECORDS = re.compile(r"^backups=(?!'')", re.MULTILINE)
 # The line of replace.sh about a file that is reached by a link.
 _LINK = re.compile(r"gpu-node: (/.{1,1000} leads to /.{1,1000}: that file was replaced, .*)")
 

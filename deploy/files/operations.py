@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Literal
 
 from pyinfra import host
 from pyinfra.api import FunctionCommand, StringCommand, operation
 
+from gpu_node.deploy.engine.run import node_of
 from gpu_node.deploy.files.replace import Edit, replace, unread
-from gpu_node.facts.probe.file_bytes import FileBytes
+from gpu_node.deploy.restore.changes import FORTH, changed_lines
+from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
 
 Command = StringCommand | FunctionCommand
 Commands = Generator[Command, None, None]
@@ -24,12 +26,13 @@ def edited(
     user: str = "",
     check: str = "",
     confirm_seconds: int = 0,
+    shown: Callable[[str], str] = str,
 ) -> Generator[Command, None, str | None]:
     """Yield what replaces a file by the result of `edit`; return that, or None if it stays.
 
     It stays if it is `done`, or cannot be read, or `edit` raises ValueError with the reason.
     `absent`: a file that does not exist is written, is as good as an empty one, or is a failure.
-    The others are those of `replace`.
+    `shown` returns the part of a text that a dry run shows. The others are those of `replace`.
     """
     old = host.get_fact(FileBytes, path=path, user=user)
     problem, new = old["problem"], ""
@@ -46,8 +49,17 @@ def edited(
     if new == old["text"] and (old["exists"] or absent == "empty"):
         host.noop(f"{path} {done}")
         return None
+    keep_lines(path, old, new, shown)
     yield replace(path, old, new, check, confirm_seconds, user, again=edit)
     return new
+
+
+def keep_lines(path: str, old: FileContent, new: str, shown: Callable[[str], str] = str) -> None:
+    """Keep which lines of a file an operation will change, for what a dry run shows."""
+    if not host.state.is_executing:
+        now = shown(old["text"]) if old["exists"] else None
+        lines = node_of(host).lines.setdefault(host.current_op_hash, [])
+        lines += changed_lines(path, now, shown(new), FORTH)
 
 
 @operation()

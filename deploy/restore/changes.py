@@ -1,4 +1,4 @@
-"""What a restore changes in a file, as lines: bounded, and without the lines around a change."""
+"""What changes in a file, as lines: bounded, and without the lines around a change."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from gpu_node.facts.probe.redaction import redacted
 # difflib takes quadratic time, and what a node sends decides.
 _MOST_LINES = 1000
 _MOST_SHOWN, _LONGEST = 60, 4096
+# What becomes of a file that is absent, and of one that is there.
+BACK, FORTH = ("is written again", "gets its earlier content"), ("is made", "changes")
 
 
-def changed_lines(path: str, now: str | None, new: str | None) -> Iterator[str]:
+def changed_lines(
+    path: str, now: str | None, new: str | None, words: tuple[str, str] = BACK
+) -> Iterator[str]:
     """Yield what becomes of a file, with its lines that change; None is an absent file.
 
     Texts are as FileBytes reads them (Latin-1). Lines that stay are not shown: they are the
@@ -22,7 +26,7 @@ def changed_lines(path: str, now: str | None, new: str | None) -> Iterator[str]:
     if new is None:
         yield f"{path}: is removed"
         return
-    yield f"{path}: {'is written again' if now is None else 'gets its earlier content'}"
+    yield f"{path}: {words[now is not None]}"
     gone, come = _unlike(now or "", new)
     counts = [text.count("\n") + 1 for text in (gone, come)]
     if max(counts) > _MOST_LINES:

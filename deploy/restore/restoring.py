@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyinfra.api import Host, State
@@ -47,6 +47,8 @@ class Asked:
     run: str = ""
     skip_changed: bool = False
     dry: bool = False
+    # The runs of the node are listed alone.
+    listed: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,15 @@ class _Write:
     new: str | None
 
 
-def restore(asked: Asked, console: UserConsole) -> int:
+def restore(
+    asked: Asked,
+    console: UserConsole,
+    keep: Callable[[str, Mapping[str, str]], None] = lambda run, words: None,
+) -> int:
     """Put the files of one node back, if the user confirms; return the exit code.
 
-    Raises NotRestored, NoSuchRun, Unconfirmed, PyinfraError for an unusable inventory.
+    `keep` gets the id of the restore, and what it has done on the node. Raises NotRestored,
+    NoSuchRun, Unconfirmed, PyinfraError for an unusable inventory.
     """
     host_data(asked.inventory, asked.node)
     stage = ["nothing was changed"]
@@ -73,7 +80,8 @@ def restore(asked: Asked, console: UserConsole) -> int:
         with ctx_host.use(host):
             try:
                 _open(state, host)
-                return _Restoring(asked, console, NodeFiles(host, of_inventory(host)), stage).done()
+                node = NodeFiles(host, of_inventory(host))
+                return _Restoring(asked, console, node, stage, keep).done()
             except (Refused, Unusable, NotConnected, ProbeError) as error:
                 raise NotRestored(visible(str(error))) from error
             finally:
@@ -89,15 +97,26 @@ class _Restoring:
     """One restore of one node; `stage` has what an interruption leaves."""
 
     def __init__(
-        self, asked: Asked, console: UserConsole, node: NodeFiles, stage: list[str]
+        self,
+        asked: Asked,
+        console: UserConsole,
+        node: NodeFiles,
+        stage: list[str],
+        keep: Callable[[str, Mapping[str, str]], None],
     ) -> None:
         self.asked, self.console, self.node, self.stage = asked, console, node, stage
+        self.keep = keep
         self._now: dict[str, FileContent] = {}
         self._total = 0
 
     def done(self) -> int:
         """Return the exit code."""
         recorded = self.node.runs()
+        if self.asked.listed:
+            self.console.print("".join(f"{_run_shown(run)}\n" for run in recorded))
+            if not recorded:
+                self.console.say(f"no record of a run in {self.node.top}")
+            return 0
         runs = self._chosen(recorded)
         found = self._targets(runs)
         if kept := [each for each in found if each.problem]:
@@ -116,7 +135,7 @@ class _Restoring:
         question = f"Put {count} back on {self.asked.node} as before run {runs[-1].name}?"
         self.console.confirm(question, "the restore", "nothing was changed")
         self.node.require_idle()
-        return max(self._written(writes), 1 if left else 0)
+        return max(self._written(writes, runs[-1].name), 1 if left else 0)
 
     def _chosen(self, recorded: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
         """Return the runs to take back, the newest first."""
@@ -191,7 +210,7 @@ class _Restoring:
         if lines:
             self.console.print("".join(f"{line}\n" for line in lines))
 
-    def _written(self, writes: Sequence[_Write]) -> int:
+    def _written(self, writes: Sequence[_Write], before: str) -> int:
         run = replacement.run()
         self.stage[0] = f"some files are back; gpu-node restore --run {run} takes that back"
         failed = 0
@@ -205,6 +224,7 @@ class _Restoring:
         if failed < len(writes):
             count = counted(len(writes) - failed, "file")
             self.console.say(f"{count} put back as run {run}; --run {run} takes that back")
+            self.keep(run, {self.asked.node: f"{count} as before run {before}"})
         return 1 if failed else 0
 
 

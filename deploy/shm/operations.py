@@ -142,7 +142,7 @@ def docker(
     + ulimits: soft and hard limits, eg ``{"memlock": -1}``
     """
     edit = partial(_daemon_json, shm_size=shm_size, ulimits=ulimits or {})
-    new = yield from edited(path, edit, check=_VALIDATE)
+    new = yield from edited(path, edit, check=_VALIDATE, shown=daemon_json.ours)
     if new is not None:
         yield script("docker_reload", pid=str(pid))
 

@@ -19,7 +19,7 @@ from gpu_node.deploy.engine.effect import unchecked
 from gpu_node.deploy.engine.run import Slot, run_of
 from gpu_node.deploy.engine.scripts import as_user, script
 from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, keep_or_restore
-from gpu_node.deploy.files.operations import Commands, edited
+from gpu_node.deploy.files.operations import Commands, edited, keep_lines
 from gpu_node.deploy.files.replace import Edit, replace, sum_of, unread
 from gpu_node.deploy.ssh.node_lines import disable, enable, with_lines
 from gpu_node.drift.ssh.mesh import authorized_line, is_installers
@@ -158,6 +158,7 @@ def settle(path: str, user: str) -> Commands:
 
 def _write(path: str, user: str, old: FileContent, new: str, again: Edit) -> Commands:
     seconds = CONFIRM_SECONDS
+    keep_lines(path, old, new)
     yield replace(path, old, new, confirm_seconds=seconds, user=user, again=again, mode="600")
     yield FunctionCommand(keep_or_restore, [path], {"after": sum_of(new), "user": user})
 

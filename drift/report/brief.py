@@ -1,4 +1,4 @@
-"""What a deploy repairs in a few lines: by area before it, by node after a dry run."""
+"""What a deploy repairs in a few lines: by area before it, by node after it or a dry run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.outline import counts
-from gpu_node.drift.report.problems import Problem, problems, repair_of
+from gpu_node.drift.report.problems import Problem, errors, problems, repair_of
 from gpu_node.drift.report.signs import of_severity
 from gpu_node.facts.areas import AREAS
 from gpu_node.inventories.escape import visible
@@ -58,6 +59,59 @@ def plan_of_each(report: Report, without: Collection[str] = ()) -> RenderableTyp
             words = f"would repair {_named(repaired)}" if repaired else "nothing to repair"
         rows.append((Text(visible(name)), Text(words)))
     return _lines(rows)
+
+
+def repaired(before: Report, after: Report) -> dict[str, str]:
+    """Return the problems that a deploy has repaired, by node.
+
+    A finding is not repaired where its area cannot be read any more.
+    """
+    found = {}
+    for name, host in before.hosts.items():
+        now = after.hosts[name]
+        there = {_key(each) for each in now.findings}
+        unread = {each.area for each in now.findings if each.rule == f"{each.area}.unreadable"}
+        gone = [
+            each for each in host.findings if _key(each) not in there and each.area not in unread
+        ]
+        listed = problems({name: host.model_copy(update={"findings": gone})})
+        if not now.error and (done := [each for each in listed if each.repair != "manual"]):
+            found[name] = _named(done)
+    return found
+
+
+def outcome(before: Report, after: Report) -> RenderableType:
+    """Return what a deploy has repaired on which nodes, and which problems are left, and why."""
+    by_words: dict[str, list[str]] = {}
+    for name, words in repaired(before, after).items():
+        by_words.setdefault(words, []).append(name)
+    rows = [(Text("repaired"), _nodes(on, before), Text(words)) for words, on in by_words.items()]
+    rows = rows or [(Text("repaired"), Text(), Text("nothing"))]
+    for (status, _), on in errors(after.hosts).items():
+        rows.append((Text("left"), _nodes(on, before), Text(status)))
+    for problem in problems(after.hosts):
+        if problem.severity != "info":
+            why = f"{problem.id}: {_why_left(problem, before, after)}"
+            rows.append((Text("left"), _nodes(problem.nodes, before), Text(why)))
+    return _lines(rows)
+
+
+def _key(finding: Finding) -> tuple[str, str]:
+    return finding.rule, finding.subject
+
+
+def _nodes(names: Collection[str], report: Report) -> Text:
+    return Text(visible(ranges(names, report.hosts)))
+
+
+def _why_left(problem: Problem, before: Report, after: Report) -> str:
+    """Return why a problem is left after a deploy."""
+    if repair_of(problem, after.hosts) not in ("deploy", "partly"):
+        return "needs manual action"
+    was = {(name, *_key(each)) for name, host in before.hosts.items() for each in host.findings}
+    if any((on.node, *_key(on.finding)) in was for on in problem.own if on.finding.fixable):
+        return "not repaired; its error is above"
+    return "found only after this repair; run the deploy again"
 
 
 def unrepaired(report: Report) -> str:

@@ -31,6 +31,12 @@ def values_of(text: str | None) -> dict[str, Any]:
     return values
 
 
+def ours(text: str) -> str:
+    """Return what daemon.json sets of the keys that a deploy writes; the others may be secret."""
+    found = {key: value for key, value in values_of(text).items() if key in (SHM, ULIMITS)}
+    return json.dumps(found, indent=2)
+
+
 def size_of(value: object) -> int | None:
     """Return the bytes of a size as docker takes it: a number, or text such as 8G, 64mb, 1GiB."""
     if isinstance(value, int) and not isinstance(value, bool):

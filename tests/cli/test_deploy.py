@@ -12,6 +12,7 @@ import pytest
 from gpu_node.cli.main import main
 from gpu_node.deploy.engine.pyinfra_process import WHOLE, Ended
 from gpu_node.facts.ask.gather import Answer
+from gpu_node.history.store import identity, opened
 from gpu_node.inventories.interrupt import Interrupted
 from tests.drift import states
 
@@ -31,6 +32,7 @@ class World:
         self.fails: set[str] = set()
         self.code = 0
         self.signal = False
+        self.planned: tuple[str, ...] = ()
 
     def gather(self, *given: object, **named: object) -> dict[str, Answer]:
         self.given.append(given[-1])
@@ -51,12 +53,15 @@ class World:
             raise Interrupted
         named = [word.removeprefix("change=") for word in options if word.startswith("change=")]
         nodes = named[-1].split(",") if named else list(self.changes)
+        recorded = []
         if "--dry" not in options:
             for name in nodes:
-                if name not in self.fails and not isinstance(self.changes[name], str):
+                if name not in self.fails and self.changes[name] == LOW:
                     self.changes[name] = {}
+                    recorded.append(name)
         failed = tuple(name for name in nodes if name in self.fails)
-        return Ended(1 if failed else self.code, failed)
+        name = f"20261122T20482{len(self.runs)}Z-0a1b2c"
+        return Ended(1 if failed else self.code, failed, tuple(recorded), name, self.planned)
 
 
 LEFT = "Nothing that the deploy can repair; 1 error needs manual action."
@@ -74,7 +79,10 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 @pytest.fixture
 def deploy(
-    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> Deploy:
     """Run the command: exit code, stdout and stderr."""
 
@@ -86,6 +94,7 @@ def deploy(
         return ended.value.code, output.out, output.err
 
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     return ran
 
 
@@ -95,8 +104,39 @@ def test_problems_before_and_after(world: World, deploy: Deploy) -> None:
     assert (code, world.runs) == (0, [[]])
     assert out.splitlines()[0].startswith("2 nodes, 2 with drift: 1 problem (1 error)")
     assert "shm.too-small  /dev/shm: 64M, want 8G" in out
-    assert out.splitlines()[-2] == "2 nodes, 2 ok: no problems"
+    assert out.splitlines()[-4:] == [
+        "2 nodes, 2 ok: no problems",
+        "A job can start on 0 of 2 nodes; unknown: no PyTorch found",
+        "  repaired  all  shm.too-small",
+        "run 20261122T204821Z-0a1b2c on all; to take it back: gpu-node restore inventories/lab.py "
+        "a100-01 --run 20261122T204821Z-0a1b2c",
+    ]
     assert err == ""
+
+
+def test_the_end_of_a_run_says_what_is_left_and_why(world: World, deploy: Deploy) -> None:
+    """And on which nodes; what a person has to do is not the fault of the run."""
+    world.changes |= {"a100-02": CLOSED, "v100-02": GONE}
+    world.fails = {"v100-01"}
+    code, out, _ = deploy("-y")
+    assert code == 1
+    assert [line.split(maxsplit=2) for line in out.splitlines()[-5:-1]] == [
+        ["repaired", "a100-01", "shm.too-small"],
+        ["left", "v100-02", "unreachable"],
+        ["left", "v100-01", "shm.too-small: not repaired; its error is above"],
+        ["left", "a100-02", "shm.container: needs manual action"],
+    ]
+
+
+def test_a_run_is_kept_in_the_history(world: World, deploy: Deploy) -> None:
+    """What it has repaired on each node, by the id of the run."""
+    deploy("-y", "--batch", "1")
+    with opened() as store:
+        events = store.events(identity("inventories/lab.py"))
+    assert [(each.node, each.kind, each.name[14:16], each.words) for each in events] == [
+        ("a100-01", "deploy", "1Z", "repaired shm.too-small"),
+        ("v100-01", "deploy", "2Z", "repaired shm.too-small"),
+    ]
 
 
 ALICE = {"limits": {"user": {"name": "alice", "uid": 1000, "gids": [1000], "groups": ["alice"]}}}
@@ -218,13 +258,15 @@ def test_a_dry_run_asks_nothing(world: World, deploy: Deploy) -> None:
 
 
 def test_a_dry_run_ends_with_what_would_change(world: World, deploy: Deploy) -> None:
-    """Below pyinfra's own table: a line for each node, and the command that changes them."""
+    """What each operation would do, a line for each node, and the command that changes them."""
     world.changes = {"a100-01": LOW, "a100-02": {}, "v100-01": LOW, "v100-02": GONE}
     world.fails = {"v100-01"}
+    world.planned = ("Write /etc/fstab on a100-01:", "  /etc/fstab: changes", "    +x\x1b[31m")
     code, out, err = deploy("--dry", "--areas", "shm", "--batch", "1")
     assert (code, err.splitlines()[-1]) == (1, "Nothing was changed.")
     assert "Not listed: what shows only after a repair" in err
-    assert out.splitlines()[-5:] == [
+    assert out.splitlines()[-8:] == [
+        *("Write /etc/fstab on a100-01:", "  /etc/fstab: changes", "    +x\\x1b[31m"),
         "  a100-01  would repair shm.too-small",
         "  a100-02  nothing to repair",
         "  v100-01  not planned; its error is above",
@@ -237,7 +279,7 @@ def test_a_run_that_fails(world: World, deploy: Deploy) -> None:
     """1, also where pyinfra ends with another code; the table shows what is left."""
     world.fails, world.code = {"a100-01"}, 3
     code, out, _ = deploy("-y")
-    row, _, *last, answer = out.splitlines()[-6:]
+    row, _, *last, answer = out.splitlines()[-9:-3]
     assert answer.startswith("A job can start on ")
     assert (code, row.split()[:3]) == (1, ["error", "a100-01", "shm.too-small"])
     assert last == [
@@ -278,7 +320,7 @@ def test_a_batch_that_is_not_proved_ends_the_run(world: World, deploy: Deploy) -
     code, out, err = deploy("-y", "--batch", "1")
     assert (code, world.runs) == (1, [["--data", "change=a100-01"]])
     assert err.splitlines()[-1] == "Batch 1 is not proved; not changed: v100-01, a100-02."
-    row, *_, last, _ = out.splitlines()[-6:]
+    row, *_, last, _ = out.splitlines()[-8:-2]
     assert row.split()[:3] == ["error", "all", "shm.too-small"]
     assert last == "repair: gpu-node deploy inventories/lab.py --batch 1"
 

@@ -1,9 +1,10 @@
 """Which commands an operation yields: one test a case of operations/MODULE.OP.yml.
 
 A case: `facts` are the node's state, `kwargs` the operation's arguments; `commands` are expected,
-or a `noop` message and no command. A case without `facts` is of a node that answers as facts.yml
-says, changed by `found`. A script stands as {script: NAME, variables}; of a replaced file `content`
-is what it will hold, and `before` is "as found" where the fact's text is meant.
+or a `noop` message and no command; `shows` is what a dry run shows of files. A case without `facts`
+is of a node that answers as facts.yml says, changed by `found`. A script stands as {script: NAME,
+variables}; of a replaced file `content` is what it will hold, and `before` is "as found" where the
+fact's text is meant.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pyinfra_testing.util import FakeState, create_host
 
 from gpu_node import deploy
 from gpu_node.deploy.engine import scripts, transactions
+from gpu_node.deploy.engine.run import node_of
 from gpu_node.deploy.engine.scripts import FILES
 from gpu_node.deploy.env.operations import BASH_CHECK
 from gpu_node.deploy.files import downloads as controller
@@ -216,8 +218,11 @@ def facts_of(name: str, case: Mapping[str, Any]) -> Mapping[str, Any]:
     return {given["asks"]: {given["with"]: answer} if "with" in given else answer}
 
 
-def outcome(name: str, case: Mapping[str, Any]) -> tuple[list[Any], str | None]:
-    """Run an operation on a host of that case's facts; its commands and what it says of none."""
+def outcome(name: str, case: Mapping[str, Any]) -> tuple[list[Any], str | None, list[str]]:
+    """Run an operation on a host of that case's facts; its commands and what it says of none.
+
+    The last are the lines of files.
+    """
     module, operation = name.split(".")
     function = getattr(import_module(f"gpu_node.deploy.{module}.operations"), operation)
     state = FakeState()
@@ -227,7 +232,8 @@ def outcome(name: str, case: Mapping[str, Any]) -> tuple[list[Any], str | None]:
         commands = list(function._inner(**case["kwargs"]))
     files = facts.get("file_bytes.FileBytes", {})
     found = next(iter(files.values()))["text"] if files else ""
-    return [shown(command, found) for command in commands], host.noop_description
+    lines = node_of(host).lines.get(None, [])
+    return [shown(command, found) for command in commands], host.noop_description, lines
 
 
 def test_each_operation_has_a_case_of_each_kind() -> None:
@@ -243,6 +249,7 @@ def test_a_case(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "cache", lambda: CACHE)
     monkeypatch.setattr(replacement, "run", lambda: "RUN")
     monkeypatch.setattr(transactions, "foresee", lambda *_: None)
-    commands, printed = outcome(case.subject, case.data)
+    commands, printed, lines = outcome(case.subject, case.data)
+    assert lines == case.data.get("shows", lines)
     assert commands == case.data.get("commands", [])
     assert printed == case.data.get("noop")

@@ -9,8 +9,20 @@ import pytest
 from gpu_node.deploy.engine.pyinfra_process import VARIABLE, run_pyinfra
 
 DEPLOY = """
-from pyinfra.operations import files
-files.file(name="Make a file", path={path!r})
+from pyinfra import host
+from gpu_node.deploy.engine.failures import alone
+from gpu_node.deploy.files import operations as files
+from pyinfra.operations import server
+text, area = "new\\nHF_TOKEN=hf_{secret}\\n", alone(host, "x", 9)
+files.write(name="Write a file", path={path!r}, content=text, **area)
+server.shell(name="Do more", commands="true", **area)
+server.shell(name="Prove it", commands="true")
+"""
+FAILS = """
+from pyinfra import host
+from pyinfra.operations import server
+server.shell(name="Fail", commands="false", _ignore_errors=True)
+host.state.fail_hosts({host.state.inventory.get_host(host.name)})
 """
 KEEP = """
 import os
@@ -19,18 +31,40 @@ Path({path!r}).write_text(repr(dict(os.environ)))
 """
 
 
-@pytest.mark.parametrize("dry", [True, False])
-def test_a_dry_run_lists_the_operations(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], dry: bool
+def test_a_dry_run_shows_the_lines_of_files(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It changes nothing; the real run asks nothing."""
+    """Without their secrets; it changes nothing, and pyinfra's own words about it are left out."""
     (tmp_path / "nodes.py").write_text('nodes = ["@local"]\n')
     made = tmp_path / "made"
-    (tmp_path / "work.py").write_text(DEPLOY.format(path=str(made)))
-    ended = run_pyinfra(str(tmp_path / "nodes.py"), tmp_path / "work.py", ["--dry"] if dry else [])
-    assert (ended.code, ended.failed, made.exists()) == (0, (), not dry)
-    output = "".join(capfd.readouterr())
-    assert "Make a file" in output
+    made.write_text("theirs\nold\n")
+    (tmp_path / "work.py").write_text(DEPLOY.format(path=str(made), secret="a" * 34))
+    ended = run_pyinfra(str(tmp_path / "nodes.py"), tmp_path / "work.py", ["--dry"])
+    assert (ended.code, ended.failed, ended.recorded) == (0, (), ())
+    assert made.read_text() == "theirs\nold\n"
+    assert ended.planned == (
+        "Write a file on @local:",
+        f"  {made}: changes",
+        *("    -theirs", "    -old", "    +new", "    +HF_TOKEN=..."),
+        "Do more on @local: by a script",
+    )
+    out, err = capfd.readouterr()
+    assert out == "" and "Hidden side effects" not in err
+
+
+def test_an_error_names_no_line_of_a_deploy(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nor does a failed operation count its commands."""
+    (tmp_path / "nodes.py").write_text('nodes = ["@local"]\n')
+    (tmp_path / "work.py").write_text(FAILS)
+    ended = run_pyinfra(str(tmp_path / "nodes.py"), tmp_path / "work.py")
+    err = capfd.readouterr().err
+    assert ended.code == 1 and "pyinfra error: No hosts remaining!" in err
+    (tmp_path / "work.py").write_text(FAILS[: FAILS.index("host.state.")])
+    assert run_pyinfra(str(tmp_path / "nodes.py"), tmp_path / "work.py").code == 0
+    err += capfd.readouterr().err
+    assert "[@local] failed\n" in err and "executed" not in err and "work.py line" not in err
 
 
 def test_pyinfra_does_not_get_the_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

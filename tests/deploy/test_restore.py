@@ -89,7 +89,7 @@ class Node:
     def restore(self, yes: bool = True, **asked: Any) -> int:
         """Restore as the command does."""
         given = Asked("site.yml", "n", **asked)
-        return _Restoring(given, UserConsole(yes), self.files, [""]).done()
+        return _Restoring(given, UserConsole(yes), self.files, [""], lambda *_: None).done()
 
     def back(self, path: Path, user: str = "root") -> str:
         """Put one file back; why that failed."""
@@ -164,14 +164,19 @@ def test_a_removed_file_has_its_mode_and_group_again(node: Node) -> None:
     assert kinds(node.conf) == before
 
 
-def test_two_runs_in_reverse(node: Node) -> None:
-    """The last one alone by default; with --run all since."""
+def test_two_runs_in_reverse(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last one alone by default; with --run all since, and --list names them."""
+    assert node.restore(listed=True) == 0 and capsys.readouterr().out == ""
     node.conf.write_text("1\n")
     node.write(node.conf, "2\n")
     node.begin(SECOND)
     node.write(node.conf, "3\n")
     node.begin(THIRD)
     assert node.restore(dry=True) == 0 and node.conf.read_text() == "3\n"
+    capsys.readouterr()
+    assert node.restore(listed=True) == 0 and node.conf.read_text() == "3\n"
+    listed = [line.partition(",")[0] for line in capsys.readouterr().out.splitlines()]
+    assert listed == [f"{SECOND} (1 file", f"{FIRST} (1 file"]
     assert node.restore(run=FIRST) == 0
     assert node.conf.read_text() == "1\n"
 
