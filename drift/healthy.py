@@ -39,6 +39,7 @@ class Healthy:
 
 def healthy(hosts: Mapping[str, HostReport], seen: Mapping[str, Seen]) -> Healthy:
     """Return the largest set of nodes on which a job can start, by a report and what it is of."""
+    hosts = {name: host for name, host in hosts.items() if host.runs_jobs}
     stopping = kinds(len(hosts))
     reasons = {name: _unfit(name, host, seen[name], stopping) for name, host in hosts.items()}
     fit = [name for name, reason in reasons.items() if not reason]

@@ -24,8 +24,10 @@ def hostfile(seen: Mapping[str, Seen]) -> str:
     """Return `NAME slots=N` for each node: the inventory's count, checked against the GPUs found.
 
     Where the inventory says no count it is the one found. Raises NoHostfile where a node gave no
-    answer or has another count: half a hostfile would start a job that waits for ever.
+    answer or has another count: half a hostfile would start a job that waits for ever. A node with
+    `gpu: none` has no line.
     """
+    seen = {name: node for name, node in seen.items() if not node.wanted.is_cpu_node}
     wrong = [f"{name}: {reason}" for name, node in seen.items() if (reason := wrong_count(node))]
     if wrong:
         raise NoHostfile(wrong)
@@ -49,9 +51,8 @@ def wrong_count(node: Seen) -> str:
         return "found no GPU; allowed: one or more"
     if count != slots:
         return (
-            f"found {counted(count, 'GPU')}; allowed: {slots}, the inventory's "
-            "gpu.count; next: look for a GPU that fell off the bus (dmesg: Xid 79), or correct the "
-            "count"
+            f"found {counted(count, 'GPU', none='no')}; allowed: {slots}, the inventory's "
+            "gpu.count; next: gpu-node drift shows what is wrong, or correct the count"
         )
     return ""
 

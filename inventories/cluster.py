@@ -108,8 +108,9 @@ class Cluster:
                     for key, of in _OF_PEERS.items()
                     if (value := self._value_of(name, of))
                 },
+                **({"gpus": host.wanted.gpu.count} if host.wanted.gpu else {}),
             }
-            for name in self.hosts
+            for name, host in self.hosts.items()
         ]
 
     def _value_of(self, name: str, key: str) -> Any:

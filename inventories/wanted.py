@@ -4,7 +4,14 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Annotated, Any, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    model_validator,
+)
 from typing_extensions import Self
 
 from gpu_node.inventories.advice import advised
@@ -17,10 +24,25 @@ from gpu_node.inventories.flat_keys import misspelt
 from gpu_node.inventories.keys import complaints, flat_key, leaf_paths, section
 from gpu_node.inventories.model import Model
 
+# The model of a node whose GPUs, if it has some, are not for jobs.
+NO_GPU = "none"
+
 
 class GpuWanted(Model):
-    model: fields.GpuModel = Field(title="the model of all GPUs of the node")
+    SHORT = "model"
+
+    model: fields.GpuModel = Field(
+        title="the model of all GPUs of the node; none: a node on which no rank of a job runs"
+    )
     count: fields.Count = Field(title="how many GPUs the node has")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _may_have_none(cls, value: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        """`gpu: none` needs no count: it has 0, whatever count a level above sets."""
+        if at(value, ("model",)) != NO_GPU:
+            return read(value)
+        return read({**value, "count": 1}).model_copy(update={"count": 0})
 
 
 class DriverPackagesWanted(Model):
@@ -292,6 +314,11 @@ class NodeWanted(Areas):
         if not isinstance(first, WorkspaceWanted) and complaints(WorkspaceWanted, first):
             return value  # the list is complained of
         return {**value, "workspace": first, "workspaces": rest or None}
+
+    @property
+    def is_cpu_node(self) -> bool:
+        """Whether no rank of a job runs on the node: `gpu: none`."""
+        return self.gpu is not None and self.gpu.model == NO_GPU
 
     @property
     def every_workspace(self) -> tuple[WorkspaceWanted, ...]:

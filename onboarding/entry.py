@@ -15,6 +15,7 @@ from gpu_node.inventories.cluster import Cluster, Data
 from gpu_node.inventories.errors import InventoryError, did_you_mean, shown, worded
 from gpu_node.inventories.schema import IS_RESERVED, RESERVED, load, one_spelling
 from gpu_node.inventories.servers_csv import wrong
+from gpu_node.inventories.wanted import NO_GPU
 from gpu_node.inventories.yaml.edit import EditError, with_group, with_host
 from gpu_node.onboarding.errors import Refusal
 
@@ -61,9 +62,10 @@ def gpus_of(gpus: Sequence[str]) -> Gpus:
     """
     if not gpus:
         raise Refusal(
-            "found no NVIDIA GPU on its PCI bus; allowed: a machine with one; next: if it has one, "
-            "lspci -d 10de: on it; a card that is not listed is not seated, has no power, or is "
-            "off in the firmware"
+            "found no NVIDIA GPU on its PCI bus; allowed: a machine with one, or --group with a "
+            "group of gpu: none, whose nodes only launch jobs; next: if it has one, lspci -d 10de: "
+            "on it; a card that is not listed is not seated, has no power, or is off in the "
+            "firmware"
         )
     named = [_named(gpu) for gpu in gpus]
     unknown = [_shown_id(each) for each, name in zip(gpus, named, strict=True) if name is None]
@@ -154,8 +156,12 @@ def proposed(
     """
     if entered(cluster, name, address):
         raise Refusal(worded(shown(name), f"{cluster.file} has it already", "another name"))
-    found = gpus_of(gpus)
-    choice = _asked(cluster, found, group) if group else _fitting(cluster, found)
+    found: Gpus | None = None
+    if group and not gpus and cluster.level(group).get("gpu_model") == NO_GPU:
+        choice = _Choice(group, None, f"group {group}, as requested: its nodes only launch jobs")
+    else:
+        found = gpus_of(gpus)
+        choice = _asked(cluster, found, group) if group else _fitting(cluster, found)
     if choice.group == name:
         why = "the group for its GPUs would have this name"
         allowed = f"another name, or --group {_groups(cluster)}"
@@ -164,7 +170,7 @@ def proposed(
     reasons = [choice.reason]
     level = cluster.level(choice.group)
     for key, value, reason in (
-        *(_own_gpu(level, found, choice) if choice.new is None else ()),
+        *(_own_gpu(level, found, choice) if found and choice.new is None else ()),
         *_own_ssh(level, user, port),
         *_own_network(level, interface),
     ):

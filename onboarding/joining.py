@@ -42,7 +42,7 @@ class Joining:
         self.failed: dict[str, list[str]] = {name: [] for name in self.names}
         # What went wrong in stages of all, which may be another node's, and in which of them.
         self.errors: dict[str, list[str]] = {}
-        # The nodes that gave the report an answer.
+        # The nodes for jobs that gave the report an answer.
         self.answering: list[str] = []
         # What was read when all had been deployed.
         self.report: Report | None = None
@@ -78,7 +78,9 @@ class Joining:
         self._head("report")
         self.report = report = look(self.site)
         self.answering = [
-            name for name, host in report.hosts.items() if host.status in ("ok", "drift")
+            name
+            for name, host in report.hosts.items()
+            if host.status in ("ok", "drift") and host.runs_jobs
         ]
         self.console.show(table.render(report, self.console.width))
         errors = [f"{', '.join(stages)}: {error}" for error, stages in self.errors.items()]
@@ -96,6 +98,8 @@ class Joining:
         for name, reasons in self.failed.items():
             if reasons:
                 self.console.say(f"  {name}: not run, because it is not repaired yet")
+            elif name not in self.answering:
+                self.console.say(f"  {name}: not run, because it has gpu: none")
             elif why := self._unproved(verify, name):
                 reasons += [why, UNPROVED]
 

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from paramiko import PKey
 
 from gpu_node.deploy.console import UserConsole
+from gpu_node.drift.host.machine import is_machine
 from gpu_node.drift.limits.rules import proposed_files
 from gpu_node.drift.limits.shown import pair
 from gpu_node.drift.ranges import ranges
@@ -482,6 +483,8 @@ def _gpu(state: NodeState) -> str:
     """Return a node's GPUs as the cluster file has them; empty where they are not of one model."""
     if state.driver.smi is None:
         return ""
+    if state.driver.devices == () and not state.driver.smi.gpus and is_machine(state):
+        return "none  # for a node that only launches jobs"
     models = [short_model(gpu.name) for gpu in state.driver.smi.gpus]
     if not models or None in models or len({*models}) > 1:
         return ""

@@ -15,6 +15,7 @@ from gpu_node.facts.ask.session import close
 from gpu_node.facts.probe.bounds import breaking, in_words
 from gpu_node.inventories.interrupt import Interrupted
 from gpu_node.inventories.plurals import counted
+from gpu_node.inventories.wanted import NO_GPU
 from gpu_node.verify import causes, sessions
 from gpu_node.verify.nodes import RankOutput
 from gpu_node.verify.outcome import Outcome
@@ -76,6 +77,9 @@ class _Run:
         self.prepared: list[Node] = []
 
     def verified(self, hosts: Sequence[Host]) -> Outcome:
+        hosts = [host for host in hosts if host.data.dict().get("gpu_model") != NO_GPU]
+        if not hosts:
+            return Outcome(False, problems=("found no node for jobs: all have gpu: none",))
         names = [host.name for host in hosts]
         try:
             self.progress(f"Connecting to {', '.join(names)}")

@@ -7,4 +7,5 @@ from gpu_node.drift.engine.areas import Hooks
 HOOKS = Hooks(
     key="driver.version",
     explains=lambda unread, state: unread.section == "driver.next" and is_absent(state.driver),
+    of_cpu_nodes=("driver.gpu-differs", "driver.pci"),
 )

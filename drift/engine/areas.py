@@ -28,6 +28,9 @@ class Hooks:
     advises: Callable[[UnreadSection, NodeState], tuple[str, str] | None] = lambda section, state: (
         None
     )
+    # The rules, and the sections, that count on a node without GPUs for jobs (`gpu: none`); None:
+    # all of the area.
+    of_cpu_nodes: tuple[str, ...] | None = None
     # Whether a finding is about what the inventory does not name: it is not repaired.
     is_unnamed: Callable[[Subject, NodeState], bool] = lambda about, state: False
 

@@ -21,7 +21,7 @@ from gpu_node.drift.engine.judgement import (
 )
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.roots import with_roots
-from gpu_node.drift.engine.rule import is_named
+from gpu_node.drift.engine.rule import is_named, is_of
 from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.facts.node import ROOT_SECTIONS, NodeState, UnreadSection
 from gpu_node.inventories.schema import NodeWanted
@@ -43,7 +43,7 @@ def judge(nodes: Mapping[str, Judged]) -> Judgement:
     """
     by_rule = by_rules(nodes)
     unread = {
-        name: [*_unreadable(node.state, node.wanted), *shown(node.state)]
+        name: [*_unreadable(node.state, node.wanted), *shown(node.state, node.wanted)]
         for name, node in nodes.items()
     }
     known = {
@@ -107,6 +107,7 @@ def _unread(section: UnreadSection, state: NodeState) -> Finding:
 
 
 def _is_needed(unread: UnreadSection, wanted: NodeWanted) -> bool:
-    return is_named(unread.area, wanted) or not unread.section.startswith(
+    is_asked_for = is_named(unread.area, wanted) or not unread.section.startswith(
         hooks_of(unread.area).only_named
     )
+    return is_asked_for and is_of(wanted, unread.area, unread.section)

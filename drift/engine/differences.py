@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from gpu_node.drift.engine.fact import Class, Fact, marks_of
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.nodes import Unlike
+from gpu_node.drift.engine.rule import is_of
 from gpu_node.drift.engine.shown_facts import FACTS, facts_of
 from gpu_node.drift.engine.switches import is_on
 from gpu_node.facts.node import NodeState
@@ -90,7 +91,9 @@ def differences(
 
 
 def _is_on(fact: Fact, wanted: NodeWanted | None, day: date) -> bool:
-    return wanted is None or is_on(fact.rule.id if fact.rule else fact.area, wanted, day)
+    if wanted is None:
+        return True
+    return is_on(fact.rule.id if fact.rule else fact.area, wanted, day) and is_of(wanted, fact.area)
 
 
 def unlikes(nodes: Mapping[str, Compared]) -> Unlikes:

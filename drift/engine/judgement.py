@@ -12,6 +12,7 @@ from gpu_node.drift.engine.differences import Compared, drifting, unlikes
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.registry import RULES, Rule
+from gpu_node.drift.engine.rule import is_of
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.engine.subject import Thing
 from gpu_node.drift.engine.switches import is_on
@@ -181,9 +182,9 @@ def unread(area: str, subject: str, reason: str) -> Finding:
     )
 
 
-def shown(state: NodeState) -> Iterator[Finding]:
+def shown(state: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
     """Yield a finding for each fact of the report that cannot be made of a node's answer."""
-    for fact in FACTS:
+    for fact in (each for each in FACTS if is_of(wanted, each.area)):
         if reason := fact.broken(state):
             yield unread(fact.area, fact.name, f"not understood: {reason}")
         elif reason := fact.unread(state):

@@ -176,10 +176,11 @@ class Rule:
         return tuple(tuple(each.split(_AND)) for each in (self._first, *self.or_keys))
 
     def is_judged(self, wanted: NodeWanted) -> bool:
-        """Whether the inventory has what `judged` says."""
-        return not self.needs or any(
+        """Whether the inventory has what `judged` says, and GPUs where the rule is about them."""
+        has_keys = not self.needs or any(
             all(_has(wanted, key) for key in group) for group in self.needs
         )
+        return has_keys and is_of(wanted, self.area, self.id)
 
     @property
     def severities(self) -> tuple[Severity, ...]:
@@ -250,6 +251,12 @@ _AND = " and "
 def is_named(area: str, wanted: NodeWanted) -> bool:
     """Whether the inventory sets values for an area, or has no key for it at all."""
     return area not in NodeWanted.model_fields or getattr(wanted, area) is not None
+
+
+def is_of(wanted: NodeWanted, area: str, name: str = "") -> bool:
+    """Whether a rule, or a section, of an area counts on a node: without GPUs for jobs few do."""
+    counting = hooks_of(area).of_cpu_nodes
+    return not wanted.is_cpu_node or counting is None or name in counting
 
 
 def _has(wanted: NodeWanted, key: str) -> bool:

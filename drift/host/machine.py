@@ -47,7 +47,7 @@ def trains(state: NodeState, wanted: NodeWanted) -> bool:
     has_torch = any(
         environment and environment.torch for environment in state.nccl.environments.values()
     )
-    return has_gpus or has_torch or wanted.gpu is not None
+    return not wanted.is_cpu_node and (has_gpus or has_torch or wanted.gpu is not None)
 
 
 def ago(seconds: float) -> str:

@@ -46,7 +46,7 @@ _SOURCE = (
 def memory_for_job(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """The model of `jobs` does not fit into the GPUs or the memory of this node."""
     jobs = wanted.jobs
-    if jobs is None or jobs.parameters is None or jobs.zero is None:
+    if jobs is None or jobs.parameters is None or jobs.zero is None or wanted.is_cpu_node:
         return
     own = wanted.gpu.count if wanted.gpu else found_gpus(state)
     if own is None:
@@ -87,7 +87,7 @@ def _gpus(nodes: Nodes) -> dict[str, int | None]:
 def gpus_of(peer: Peer, nodes: Nodes) -> int | None:
     """Return the GPUs of another node: as the inventory says, since one may be lost for now."""
     state = nodes.states.get(peer.name)
-    return peer.gpus or (found_gpus(state) if state else None)
+    return found_gpus(state) if peer.gpus is None and state else peer.gpus
 
 
 def _on_gpus(state: NodeState, jobs: JobsWanted, needed: Estimate) -> Iterator[Fault]:

@@ -5,5 +5,6 @@ from gpu_node.drift.engine.areas import Hooks
 HOOKS = Hooks(
     key="nccl.environments",
     # An environment that the probe has found without the inventory.
+    of_cpu_nodes=(),
     is_unnamed=lambda about, state: getattr(about, "environment", None) in state.nccl.discovered,
 )

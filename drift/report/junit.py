@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.registry import RULES
+from gpu_node.drift.engine.rule import is_of
 from gpu_node.drift.engine.switches import is_on
 from gpu_node.drift.report.formats import Page
 from gpu_node.drift.report.model import HostReport, Report
@@ -48,10 +49,10 @@ def _suite(name: str, report: Report) -> Element:
     for rule, found in findings.items():
         cases[rule] = _case(name, rule)
         _judge(cases[rule], found)
-    for off in host.off:
-        if off.rule not in cases:
-            cases[off.rule] = _case(name, off.rule)
-            SubElement(cases[off.rule], "skipped", {"message": _text(entry(off))})
+    for rule, why in {**{off.rule: entry(off) for off in host.off}, **_not_for_jobs(host)}.items():
+        if rule not in cases:
+            cases[rule] = _case(name, rule)
+            SubElement(cases[rule], "skipped", {"message": _text(why)})
     suite = Element("testsuite", {"name": _text(name), "tests": str(len(cases))})
     suite.set("failures", str(sum(case.find("failure") is not None for case in cases.values())))
     suite.set("errors", str(sum(case.find("error") is not None for case in cases.values())))
@@ -105,6 +106,15 @@ def _judged(host: HostReport, report: Report) -> Iterator[str]:
             continue
         if is_on(rule.id, seen.wanted, report.day) and rule.is_judged(seen.wanted):
             yield rule.id
+
+
+def _not_for_jobs(host: HostReport) -> dict[str, str]:
+    """Return the rules that are not judged of a node because no job runs there, with the reason."""
+    return {
+        rule.id: "gpu: none in the inventory: the node is not for jobs"
+        for rule in RULES.values()
+        if host.seen and not rule.newcomers and not is_of(host.seen.wanted, rule.area, rule.id)
+    }
 
 
 def _text(words: str) -> str:

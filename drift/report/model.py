@@ -78,6 +78,8 @@ class HostReport(_Part):
     slurm_job: int | None = None
     # Whether its facts were read as a user who is not root and has no sudo; not part of the JSON.
     without_root: bool = Field(default=False, exclude=True)
+    # Whether it is for jobs: it is not with `gpu: none`; not part of the JSON.
+    runs_jobs: bool = Field(default=True, exclude=True)
     # What it was judged by; None: it was not, or its findings are a part. Not part of the JSON.
     seen: InstanceOf[Seen] | None = Field(default=None, exclude=True, repr=False)
 
@@ -253,7 +255,8 @@ def _off(node: Seen, muted: Iterable[Finding], day: date) -> list[OffFinding]:
 
 def _host(node: Seen, findings: list[Finding], off: list[OffFinding]) -> HostReport:
     if node.state is None:
-        return HostReport(status="unreadable" if node.reached else "unreachable", error=node.error)
+        status: Status = "unreadable" if node.reached else "unreachable"
+        return HostReport(status=status, error=node.error, runs_jobs=not node.wanted.is_cpu_node)
     if node.slurm_job is not None:
         findings = [_of_job(finding) for finding in findings]
     return HostReport(
@@ -263,6 +266,7 @@ def _host(node: Seen, findings: list[Finding], off: list[OffFinding]) -> HostRep
         off=off,
         slurm_job=node.slurm_job,
         without_root=node.without_root,
+        runs_jobs=not node.wanted.is_cpu_node,
         seen=node,
     )
 

@@ -22,6 +22,7 @@ from gpu_node.inventories.plurals import counted
 _MOST_KINDS = 4
 _LONGEST = 120
 NO_GPU, NO_TORCH = "no GPU", "no PyTorch found"
+_CPU_NODE = "not for jobs (gpu: none)"
 _FACTS = {each.name: each for each in FACTS}
 
 
@@ -46,7 +47,8 @@ def outline(
     kinds: dict[str, list[str]] = {}
     for name, host in hosts.items():
         if (node := node_of(host)) is not None:
-            words = ", ".join(kind(node, (elsewhere or {}).get(name, "")))
+            has = kind(node, (elsewhere or {}).get(name, "")) if host.runs_jobs else [_CPU_NODE]
+            words = ", ".join(has)
             kinds.setdefault(words, []).append(name)
     described = sorted(kinds.items(), key=lambda each: -len(each[1]))
     for words, names in described[:_MOST_KINDS]:
@@ -60,7 +62,7 @@ def closing(report: Report, counts: str) -> Text:
     hosts = report.hosts
     if any(host.status != "ok" for host in hosts.values()):
         return Text(counts, style="bold")
-    nodes = {name: node_of(host) for name, host in hosts.items()}
+    nodes = {name: node_of(host) for name, host in hosts.items() if host.runs_jobs}
     without = [name for name, node in nodes.items() if node and NO_GPU in _hardware(node)]
     if not without:
         return Text(counts, style="bold green")

@@ -11,7 +11,7 @@ from gpu_node.drift.report.formats import Page
 from gpu_node.drift.report.model import Report, Status
 from gpu_node.drift.report.problems import problems
 from gpu_node.drift.report.signs import SEVERITY_STYLES
-from gpu_node.drift.report.start import start
+from gpu_node.drift.report.start import for_jobs, start
 from gpu_node.inventories.escape import visible
 
 # Of a label: a path may be longer.
@@ -54,7 +54,7 @@ def parts(report: Report, page: Page) -> Iterator[str]:
         ),
         "node_job_can_start": (
             "Whether a job can start on a node; 0 where that is unknown.",
-            [({"node": name}, name in can_start) for name in report.hosts],
+            [({"node": name}, name in can_start) for name in for_jobs(report)],
         ),
         "node_findings": (
             "Findings of a rule on a node; a rule without a finding has no sample.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from rich.text import Text
@@ -38,31 +38,38 @@ def start(report: Report) -> Start:
     not read left out, and nodes without a GPU. It is unknown where something could not be read, and
     on a node without a PyTorch: its jobs may run in containers.
     """
-    stopping = kinds(len(report.hosts))
-    unread = frozenset(name for name, host in report.hosts.items() if host.error is not None)
-    found = [(each.id, *one) for each in problems(report.hosts) for one in each.all]
-    bare = [(why, name) for name, host in report.hosts.items() for why in _lacks(host)]
+    hosts = for_jobs(report)
+    stopping = kinds(len(hosts))
+    unread = frozenset(name for name, host in hosts.items() if host.error is not None)
+    found = [(each.id, *one) for each in problems(hosts) for one in each.all]
+    bare = [(why, name) for name, host in hosts.items() for why in _lacks(host)]
     stopped = [(why, node) for why, node, finding in found if _stops(finding, stopping, unread)]
     stopped += [each for each in bare if each[0] == NO_GPU]
     unknown = [(why, node) for why, node, finding in found if hides_what_blocks(finding)]
     unknown += [each for each in bare if each[0] != NO_GPU]
     held = {node for _, node in stopped}
     return Start(
-        tuple(name for name in report.hosts if name not in held | {node for _, node in unknown}),
+        tuple(name for name in hosts if name not in held | {node for _, node in unknown}),
         _by_reason(stopped),
         _by_reason(each for each in unknown if each[1] not in held),
     )
 
 
+def for_jobs(report: Report) -> dict[str, HostReport]:
+    """Return the nodes that are for jobs: all but those with `gpu: none`."""
+    return {name: host for name, host in report.hosts.items() if host.runs_jobs}
+
+
 def start_line(report: Report) -> Text:
     """Return the line that answers whether a job can start, the last one of a report."""
     found = start(report)
-    count, total = len(found.nodes), len(report.hosts)
+    nodes = for_jobs(report)
+    count, total = len(found.nodes), len(nodes)
     line = f"A job can start on {count} of {total} node{'s' * (total != 1)}"
     if found.stopped:
-        line += f"; stopped by: {_listed(found.stopped, report)}"
+        line += f"; stopped by: {_listed(found.stopped, nodes)}"
     if found.unknown:
-        line += f"; unknown: {_listed(found.unknown, report)}"
+        line += f"; unknown: {_listed(found.unknown, nodes)}"
     return Text(line, style="bold green" if count == total else "bold")
 
 
@@ -73,10 +80,10 @@ def _by_reason(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     return {why: tuple(names) for why, names in nodes.items()}
 
 
-def _listed(reasons: Mapping[str, tuple[str, ...]], report: Report) -> str:
+def _listed(reasons: Mapping[str, tuple[str, ...]], nodes: Collection[str]) -> str:
     """Return reasons, each with its nodes where they are not all."""
     return ", ".join(
-        why if len(names) == len(report.hosts) else f"{why} ({visible(ranges(names))})"
+        why if len(names) == len(nodes) else f"{why} ({visible(ranges(names))})"
         for why, names in reasons.items()
     )
 

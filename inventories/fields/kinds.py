@@ -331,7 +331,8 @@ GpuModel = Annotated[
     str,
     _matching(r"[A-Za-z0-9][A-Za-z0-9 ._+-]*"),
     Field(
-        examples=["A100"], description="the name nvidia-smi gives it or a part of it, such as A100"
+        examples=["A100"],
+        description="the name nvidia-smi gives it or a part of it, such as A100, or none",
     ),
 ]
 Count = Annotated[

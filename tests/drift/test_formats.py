@@ -136,6 +136,8 @@ def test_the_cases_of_junit_are_the_rules_that_judged_a_node() -> None:
     assert re.search('"limits.nofile">\n +<skipped message="limits.nofile .false.', text)
     for absent in ("shm.differs", "host.memory-for-twin", "job.batch"):
         assert f'name="{absent}"' not in text
+    login = written("junit", reports.report({"n": states.seen(gpu_model="none")}))
+    assert re.search('"driver.not-loaded">\n +<skipped message="gpu: none', login)
     gone = written("junit", reports.report(reports.THREE))
     assert re.search('name="answer">\n +<error type="unreachable" message="Could not', gone)
     assert re.search('name="toolchain.unreadable">\n +<error type="error"', gone)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from gpu_node.drift.healthy import healthy
 from gpu_node.drift.hostfile import NoHostfile, hostfile
 from gpu_node.drift.report.seen import Seen
 from tests.drift import states
+from tests.drift.reports import report
 
 FELL_OFF = {
     "driver": {
@@ -28,6 +30,15 @@ def test_a_line_a_node() -> None:
 def test_without_a_count_in_the_inventory() -> None:
     """What is there is what is used."""
     assert hostfile({"h": states.seen(gpu_model=None, gpu_count=None)}) == "h slots=2\n"
+
+
+def test_a_node_that_only_launches_has_no_line() -> None:
+    """Whatever it answers; `--healthy` neither prints it nor leaves it out."""
+    seen = {"login": states.seen(gpu_model="none"), "a100-01": states.seen()}
+    silent = {**seen, "login": Seen(states.wanted({"gpu_model": "none"}), error="no route")}
+    assert hostfile(seen) == hostfile(silent) == "a100-01 slots=2\n"
+    found = healthy(report(silent).hosts, silent)
+    assert (found.nodes, found.left_out) == (("a100-01",), {})
 
 
 @pytest.mark.parametrize(

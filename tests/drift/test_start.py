@@ -9,6 +9,7 @@ import pytest
 from gpu_node.drift.report.formats import Page, plain
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.prometheus import parts
+from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.start import start, start_line
 from tests.drift import clusters, reports, states
 from tests.drift.reports import GONE, HANGS, concise, report
@@ -68,6 +69,23 @@ def test_a_node_without_an_answer_is_unknown() -> None:
     text = concise({"a": states.seen(TRAINS), "b": GONE}, 200)
     assert text.splitlines()[-1] == "A job can start on 1 of 2 nodes; unknown: unreachable (b)"
     assert start_line(report({"a": states.seen(TRAINS), "b": GONE})).style == "bold"
+
+
+def test_a_node_that_only_launches_is_not_counted() -> None:
+    """Nor compared with the others in what jobs need, nor a reason why one cannot start."""
+    login = Seen(states.wanted({"gpu_model": "none"}), states.state({**EMPTY, "shm": LOW["shm"]}))
+    whole = report({"login": login, "a": states.seen(TRAINS), "b": states.seen(TRAINS)})
+    assert start_line(whole).plain == "A job can start on 2 of 2 nodes"
+    assert (whole.hosts["login"].findings, whole.exit_code()) == ([], 0)
+    text = concise({"login": login, "a": states.seen(TRAINS)}, 200)
+    assert "login: not for jobs (gpu: none)" in text and "no GPU was found" not in text
+    gone = Seen(login.wanted, error="Could not connect", reached=False)
+    assert start_line(report({"login": gone, "a": states.seen(TRAINS)})).plain.endswith(
+        "1 of 1 node"
+    )
+    metrics = "".join(parts(whole, Page(plain())))
+    assert 'node_job_can_start{inventory="inventories/lab.py",node="a"}' in metrics
+    assert 'node_job_can_start{inventory="inventories/lab.py",node="login"}' not in metrics
 
 
 def test_a_login_that_fails_stops_a_job_of_several_nodes() -> None:

@@ -60,6 +60,24 @@ def cluster(tmp_path: Path) -> Cluster:
     return load(tmp_path / "c.yml")
 
 
+def test_a_host_without_gpus_for_jobs(tmp_path: Path) -> None:
+    """A host's `gpu: none` wins over its group's model and count, and its GPUs over `gpu: none`."""
+    text = FILE.replace("group: v100, ssh: {sudo: no}", "group: v100, gpu: none")
+    text = text.replace("  spare:\n", "  spare: {gpu: none}\n")
+    more = "  x: {address: 10.0.0.7, group: spare}\n"
+    more += "  y: {address: 10.0.0.8, group: spare, gpu: {model: T4, count: 1}}\n"
+    (tmp_path / "c.yml").write_text(
+        text.replace("key: keys/id, known_hosts: keys/known, ", "") + more
+    )
+    cluster = load(tmp_path / "c.yml")
+    counts = {"v100-01": 0, "a100-01": 8, "a100-02": 2, "x": 0, "y": 1}
+    assert {each["name"]: each["gpus"] for each in cluster.nodes()} == counts
+    for name, count in counts.items():
+        wanted = NodeWanted.from_data(cluster.data_of(name))
+        assert wanted.gpu == cluster.hosts[name].wanted.gpu
+        assert (wanted.gpu and wanted.gpu.count, wanted.is_cpu_node) == (count, count == 0)
+
+
 def test_hosts_keep_the_order_of_the_file(cluster: Cluster) -> None:
     assert list(cluster.hosts) == ["v100-01", "a100-01", "a100-02"]
     assert cluster.name == "c"

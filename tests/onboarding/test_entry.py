@@ -157,6 +157,16 @@ def test_a_gpu_that_the_inventory_alone_knows(tmp_path: Path) -> None:
     assert ask(tmp_path, FOO).group == "odd"
 
 
+def test_a_server_that_only_launches(tmp_path: Path) -> None:
+    """Its group has `gpu: none`; one with GPUs is none of its servers."""
+    file = FILE.replace("  spare:\n", "  spare: {gpu: none}\n")
+    proposal = ask(tmp_path, [], file, group="spare")
+    assert (proposal.group, proposal.new_group, "gpu" in proposal.entry) == ("spare", None, False)
+    assert proposal.reasons[0] == "group spare, as requested: its nodes only launch jobs"
+    assert "its gpu.model is none" in refused(tmp_path, V100, file=file, group="spare")
+    assert "--group with a group of gpu: none" in refused(tmp_path, [], file=file)
+
+
 def test_unknown_gpus(tmp_path: Path) -> None:
     """The next step is one that the inventory's file alone needs, as another test takes it."""
     groups = "and name it: --group a100, v100, odd, big, spare"

@@ -110,6 +110,16 @@ def test_all_well(site: Site) -> None:
     assert journal.read(site, NEW) is None
 
 
+def test_a_node_that_only_launches_runs_no_job(site: Site) -> None:
+    """Neither as the newcomer, nor beside one."""
+    seen = report()
+    for name, jobs in {NEW: [], "a100-01": [["v100-03", NEW]]}.items():
+        begun(site)
+        hosts = {**seen.hosts, name: seen.hosts[name].model_copy(update={"runs_jobs": False})}
+        part = seen.model_copy(update={"hosts": hosts})
+        assert join(site, Runs(), part) == ({NEW: []}, jobs)
+
+
 def test_a_node_that_is_down_leaves_it_half_way(site: Site) -> None:
     """The newcomer is deployed all the same, and is not reported as proved."""
     begun(site)

@@ -436,6 +436,17 @@ def test_what_was_found_is_suggested(sshd: Sshd, tmp_path: Path) -> None:
     assert wanted.nccl is not None and list(wanted.nccl.environments or ()) == ["/opt/envs/dis"]
 
 
+def test_a_machine_without_gpus_is_suggested_as_one_that_launches(
+    sshd: Sshd, tmp_path: Path
+) -> None:
+    """As a comment alone; not where a container may hide the GPUs."""
+    bare = {"smi": {"code": None, "gpus": [], "output": ""}, "devices": []}
+    inside = {"host": {"memory": {"is_machine": False}}}
+    found = {"a": states.state({"driver": bare}), "b": states.state({"driver": bare, **inside})}
+    text = site(sshd, tmp_path, True).text(NODES, found, {})
+    assert text.count("    # gpu: none  # for a node that only launches jobs\n") == 1
+
+
 def ssh_config(controller: Path, text: str | bytes) -> Path:
     """The user's ssh_config."""
     (controller / ".ssh").mkdir(exist_ok=True)

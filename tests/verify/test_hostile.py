@@ -16,6 +16,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from typing_extensions import override
 
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import Unreadable
@@ -219,6 +220,25 @@ def test_a_node_with_false_output_fails_by_its_name(output: RankOutput, message:
     assert not outcome.ok
     assert any(each.startswith(message) for each in outcome.problems), outcome.problems
     assert outcome.rows[0] == reduced({"a": honest(0), "b": honest(1)}).rows[0]
+
+
+def test_a_node_that_only_launches_is_not_asked() -> None:
+    """Where no other node is left, that is the answer."""
+
+    class Asking(_Run):
+        @override
+        def opened(self, host: Any) -> Node:
+            raise sessions.Refused(f"{host.name}: asked")
+
+    def host(name: str, model: str) -> Any:
+        return SimpleNamespace(name=name, data=SimpleNamespace(dict=lambda: {"gpu_model": model}))
+
+    pool = SimpleNamespace(map=lambda work, each: [*map(work, each)])
+    run = Asking(cast(Any, SimpleNamespace(pool=pool)), "i", Request(), lambda stage: None)
+    both = run.verified([host("login", "none"), host("a100-01", "A100")])
+    assert both.problems == ("a100-01: asked",)
+    alone = run.verified([host("login", "none")])
+    assert (alone.ok, alone.problems) == (False, ("found no node for jobs: all have gpu: none",))
 
 
 def test_a_node_whose_work_raises_is_refused() -> None:
