@@ -66,6 +66,12 @@ def releases() -> tuple[Release, ...]:
     )
 
 
+@cache
+def toolkits() -> dict[str, str]:
+    """Return the CUDA toolkits, oldest first, with the driver that each brings."""
+    return {row["cuda"]: row["driver"] for row in rows("cuda_drivers.tsv")}
+
+
 def release_of(torch: Torch) -> Release | None:
     """Return a torch's row: by its version and CUDA, which its version.py names."""
     version = torch.version.partition("+")[0]

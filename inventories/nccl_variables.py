@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from gpu_node.inventories.versions import numbers
+
 _TABLE = Path(__file__).parent / "nccl_env.tsv"
 # Classes of names that no library reads, and never did.
 NEVER = "never-existed"
@@ -63,14 +65,9 @@ def table() -> dict[str, Variable]:
 
 def _variable(row: dict[str, str]) -> Variable:
     # "<=2.3.5" is older than anything in use, ">=2.2.0" the first release without it.
-    since = None if row["since"].startswith("<") else _version(row["since"])
-    until = _version(row["until"]) if not row["until"].startswith(">") else None
+    since, until = (numbers(row[key]) or None for key in ("since", "until"))
     kind, use_instead = row["class"], row["use_instead"]
     return Variable(row["name"], kind, since, until, use_instead, row["note"])
-
-
-def _version(text: str) -> Version | None:
-    return tuple(map(int, text.split("."))) if re.fullmatch(r"[0-9.]+", text) else None
 
 
 def is_unknown(name: str) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from gpu_node.facts.probe.peers import SSH_PORT, Peer
 from gpu_node.facts.ssh.options import STRICT
+from gpu_node.inventories.versions import numbers
 from gpu_node.verify.nodes import folder, unwritten
 
 TORCHRUN = "torchrun"
@@ -136,7 +137,7 @@ def _agent(start: Start, placement: Placement, number: int) -> list[str]:
     ]
     where += ["--master_addr", start.master, "--master_port", start.port]
     words = list(map(str, where))
-    if _version(placement.torch) < _HAS_RUN:
+    if numbers(placement.torch) < _HAS_RUN:
         return ["-m", "torch.distributed.launch", "--use_env", *words]
     # torch 1.13 on Python 3.11 cannot read its own default of redirects and tee, 0.
     written = ["--redirects", "1", "--tee", "1", "--log_dir", f"{folder(start.run)}/log"]
@@ -199,9 +200,3 @@ def _hostfile(start: Start) -> str:
 
 def _port(peer: Peer) -> list[str]:
     return [] if peer.port == SSH_PORT else ["-p", str(peer.port)]
-
-
-def _version(text: str) -> tuple[int, ...]:
-    """Return the first two numbers of PyTorch's version; a development build counts as new."""
-    parts = text.split(".")[:2]
-    return tuple(int(part) if part.isdigit() else 99 for part in parts)

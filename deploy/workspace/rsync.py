@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +36,7 @@ from gpu_node.facts.probe.request import CONTROLLER, request_of
 from gpu_node.facts.ssh.options import STRICT
 from gpu_node.facts.workspace.state import PARTIAL, FilesFact, excluding
 from gpu_node.inventories.escape import visible
+from gpu_node.inventories.versions import numbers
 
 # The parallel copies from a node or the controller: each copy needs a session of the connection, of
 # which sshd allows ten, and all share one line.
@@ -88,8 +88,7 @@ def command(excludes: Sequence[str], version: str, removal: Removal | None = Non
 
 def progress(version: str) -> list[str]:
     """Return the option that makes rsync print its progress; rsync before 3.1 has none."""
-    numbers = tuple(int(each) for each in re.findall(r"\d+", version)[:2])
-    return ["--info=progress2"] if numbers >= _HAS_PROGRESS else []
+    return ["--info=progress2"] if numbers(version) >= _HAS_PROGRESS else []
 
 
 def place(peer: Peer, user: str | None, path: str) -> str:

@@ -23,7 +23,8 @@ _DRIVER = ("library", "dkms", "loaded", "kernels")
 def _gpus(node: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Check]:
     state = node.driver
     rules: tuple[Rule, ...] = (rules_gpus.no_gpu, rules_gpus.mixed_gpus, rules_gpus.unknown_gpu)
-    yield Check("GPUs", counted(cards(state)) or None, rules, "driver.pci", needed=True)
+    has = counted(cards(state)) or ("none" if wanted.is_cpu_node else None)
+    yield Check("GPUs", has, rules, "driver.pci", needed=True)
     answering = None if state.smi is None else ""
     yield Check("nvidia-smi", answering, (rules_gpus.smi_fails,), "driver.smi", mended=True)
 

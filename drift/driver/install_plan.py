@@ -13,7 +13,16 @@ from gpu_node.drift.driver.module import (
     signing_key,
     unsigned,
 )
-from gpu_node.drift.driver.target import branch, installed, is_built, is_version, models, support
+from gpu_node.drift.driver.target import (
+    against_gpu,
+    best,
+    branch,
+    installed,
+    is_built,
+    is_version,
+    models,
+    support,
+)
 from gpu_node.facts.driver.kernels import Module, Source
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import FAMILIES
@@ -137,17 +146,14 @@ def _unfit(
 ) -> str | None:
     """Why these packages do not support a GPU of the node."""
     is_open = any(_OPEN.search(name) for name in names)
-    for gpu in models(state, wanted):
-        limits = support(gpu)
-        if limits is None:
-            continue
-        if limits.last is not None and branch(version) > limits.last:
-            return f"branch {limits.last} is the last that supports {gpu}: set it, or an older one"
-        if branch(version) < limits.first:
-            return f"branch {limits.first} is the first that supports {gpu}: set it, or a newer one"
-        if is_open and limits.open == "no":
+    gpus = models(state, wanted)
+    for gpu in gpus:
+        limits, why = support(gpu), against_gpu(branch(version), gpu)
+        if why:
+            return f"{why}: set driver: {{version: {best(gpus, state.toolchain.kernel)}}}"
+        if is_open and limits and limits.open == "no":
             return f"the open module does not support {gpu}: name the proprietary packages"
-        if not is_open and limits.open == "only":
+        if not is_open and limits and limits.open == "only":
             return f"only the open module supports {gpu}: name its packages"
     return None
 

@@ -9,7 +9,7 @@ from gpu_node.drift.driver import subjects
 from gpu_node.drift.driver.rules import version_differs
 from gpu_node.drift.driver.rules_gpus import unsupported_gpu
 from gpu_node.drift.driver.rules_module import library_mismatch, not_loaded
-from gpu_node.drift.driver.target import branch, floor
+from gpu_node.drift.driver.target import branch, build_for, floor, newer
 from gpu_node.drift.engine.rule import Fault, on_node, rule
 from gpu_node.drift.engine.subject import Subject
 from gpu_node.drift.nccl.libnccl import environments
@@ -59,17 +59,28 @@ def too_old(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         first = floor(cuda) if cuda else None
         if first is not None and branch(version or "") < first:
             asked = wanted.driver.version if wanted.driver else None
+            way, other = newer(str(first), state, wanted), build_for(cuda or "", state, wanted)
             suffices = not by and asked is not None and branch(asked) >= first
             has = bool(by) and branch(state.driver.library or "0") >= first
             yield Fault(
                 subject=subjects.DriverFor(prefix, suffices, has),
                 found=f"{version}",
-                wanted=f"branch {first} or newer, for CUDA {cuda}",
+                wanted=f"a torch for {other}"
+                if other
+                else f"branch {way or first}, for CUDA {cuda}",
                 cause=f"'The NVIDIA driver on your system is too old': torch finds no GPU{by}",
                 fix="remove the folder of that libcuda from LD_LIBRARY_PATH or /etc/ld.so.conf.d"
                 if has
-                else f"install a driver of branch {first} or newer, or a torch for an older CUDA",
+                else _advice(way, other),
             )
+
+
+def _advice(way: str, other: str) -> str:
+    """Return how torch and driver fit; `way` are the drivers that run it, `other` is its CUDA."""
+    if other:
+        return f"install a torch for {other}: no driver of this node's GPUs and kernel runs it"
+    driver = f"a driver of branch {way}, or " if way else ""
+    return f"install {driver}a torch for an older CUDA"
 
 
 class _Result(NamedTuple):

@@ -7,11 +7,20 @@ from collections.abc import Iterator
 
 from gpu_node.drift.driver.boot import bootable
 from gpu_node.drift.driver.rules_driver_packages import package_missing
-from gpu_node.drift.driver.target import branch, is_open, model_of, models, support
+from gpu_node.drift.driver.target import (
+    best,
+    branch,
+    installed,
+    is_open,
+    model_of,
+    models,
+    newer,
+    support,
+)
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, on_node, rule
 from gpu_node.drift.engine.subject import Gpu, Subject, Thing
-from gpu_node.drift.host.machine import is_container
+from gpu_node.drift.host.machine import is_container, is_machine
 from gpu_node.drift.tables import is_model, kinds
 from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.state import DriverState
@@ -73,14 +82,22 @@ def mixed_gpus(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[F
 @rule(
     "driver.no-gpu",
     "error",
-    newcomers=True,
+    between=True,
+    always=True,
     stops="every",
     why="a server without a GPU trains nothing, and neither the PCI bus nor a driver shows one",
-    manual="look with lspci -d 10de:; a card that is plugged in may need power, or the firmware",
+    manual="look with lspci -d 10de:; a card that is plugged in may need power, or the firmware; "
+    "for a node that only launches jobs write gpu: none in the inventory",
+    alone="Leave the node out of the job.",
 )
-def no_gpu(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
+def no_gpu(node: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """Neither the PCI bus nor a driver shows an NVIDIA GPU."""
-    if state.devices is not None and not cards(state):
+    state = node.driver
+    if state.devices is None or state.smi is None or cards(state):
+        return
+    # Of a count that is wanted it is driver.gpu-differs; Windows and containers may hide the bus.
+    is_whole = is_machine(node) and "microsoft" not in (node.toolchain.kernel or "microsoft")
+    if nodes.newcomer is not None or (wanted.gpu is None and is_whole):
         yield Fault(
             subject="GPUs",
             found="none",
@@ -141,13 +158,10 @@ def in_use(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
 )
 def unsupported_gpu(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """The driver that is wanted, or installed, does not drive one of the node's GPUs."""
-    driver = wanted.driver or DriverWanted()
-    yield from unsupported(state.driver, models(state, wanted), driver)
-
-
-def unsupported(state: DriverState, gpus: tuple[str, ...], wanted: DriverWanted) -> Iterator[Fault]:
-    """Yield a fault for each of the models `gpus` that a driver, wanted or there, leaves alone."""
-    versions = {"wanted": wanted.version, "installed": state.library or None}
+    own = wanted.driver.version if wanted.driver else None
+    versions = {"wanted": own, "installed": state.driver.library or None}
+    gpus = models(state, wanted)
+    last = best(gpus, state.toolchain.kernel)
     for gpu in gpus:
         limits = support(gpu)
         if limits is None:
@@ -160,9 +174,9 @@ def unsupported(state: DriverState, gpus: tuple[str, ...], wanted: DriverWanted)
                     wanted=f"at most branch {limits.last}",
                     cause=f"branch {limits.last} is the last that supports it: a newer "
                     f"one 'will ignore this GPU'; CUDA {limits.cuda} is its last CUDA",
-                    fix=f"driver: {{version: {limits.last}}}"
+                    fix=f"driver: {{version: {last}}}"
                     if how == "wanted"
-                    else f"install a driver of branch {limits.last}, and hold it there",
+                    else f"install a driver of branch {last}, and hold it there",
                 )
             elif version and branch(version) < limits.first:
                 yield Fault(
@@ -170,10 +184,11 @@ def unsupported(state: DriverState, gpus: tuple[str, ...], wanted: DriverWanted)
                     found=f"{version} {how}",
                     wanted=f"branch {limits.first} or newer",
                     cause="it is older than the first CUDA that supports this GPU",
-                    fix=f"a driver of branch {limits.first} or newer",
+                    fix="a driver of branch "
+                    + (newer(str(limits.first), state, wanted) or f"{limits.first}"),
                     severity="warning",
                 )
-        yield from _of_the_other_kind(state, gpu, limits.open)
+        yield from _of_the_other_kind(state.driver, gpu, limits.open)
 
 
 def _of_the_other_kind(state: DriverState, gpu: str, allowed: str) -> Iterator[Fault]:
@@ -246,6 +261,18 @@ def _is_count(about: Subject) -> bool:
     return about == Thing("count")
 
 
+def _other_count(wanted: NodeWanted, count: int, driver: str | None) -> str:
+    """Return what a person does about another number of GPUs, where the rule's words do not fit."""
+    if wanted.is_cpu_node:
+        return "write gpu: {model: ..., count: ...}, or take the GPUs out"
+    if count or driver:
+        return ""
+    return (
+        "look with lspci -d 10de:; a card that is plugged in may need power, or the firmware; or "
+        "correct gpu in the inventory: gpu: none is a node that only launches jobs"
+    )
+
+
 @rule(
     "driver.gpu-differs",
     "error",
@@ -270,9 +297,10 @@ def gpu_differs(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             subject="count",
             found=str(count),
             wanted=str(wanted.gpu.count),
+            fix=_other_count(wanted, count, installed(state)),
         )
     wrong = [name for name in names if not is_model(name, wanted.gpu.model)]
-    if wrong and count:
+    if wrong and count and wanted.gpu.count:
         yield Fault(
             subject="model",
             found=", ".join(wrong),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpu_node.drift.driver.target import branch, models, support, target
+from gpu_node.drift.driver.target import against_gpu, branch, models, target
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import SystemPackages
 from gpu_node.facts.driver.state import UPDATED, DriverState, Updates
@@ -77,16 +77,14 @@ def upgrade_waiting(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     upgrade = state.driver.upgrade
     if upgrade is None or upgrade.held or not replaces(upgrade):
         return
-    dropped = _dropped(upgrade.candidate, models(state, wanted))
-    last = {gpu: limits.last for gpu in dropped if (limits := support(gpu))}
+    gpus, candidate = models(state, wanted), branch(upgrade.candidate)
+    last = [why for gpu in gpus if (why := against_gpu(candidate, gpu))]
     command = _COMMANDS.get(upgrade.manager, "upgrade")
     yield Fault(
         subject=SystemPackages((upgrade.package,)),
         found=f"{upgrade.version}; the next {command} installs {upgrade.candidate}",
-        wanted=f"{upgrade.version}, held"
-        + "".join(f"; at most branch {each} for {gpu}" for gpu, each in last.items()),
-        cause="the new driver 'will ignore this GPU': branch "
-        + ", ".join(f"{each} is the last that supports {gpu}" for gpu, each in last.items())
+        wanted=f"{upgrade.version}, held",
+        cause=f"the new driver 'will ignore this GPU': {', '.join(last)}"
         if last
         else "the library is replaced while the old module stays loaded: each program ends with "
         "'Driver/library version mismatch', and the nodes differ until all are upgraded",
@@ -105,16 +103,6 @@ def _driver(package: str) -> str | None:
     """Return the driver's version in that of a package: 535.154.05 of 535.154.05-0ubuntu1."""
     match = _DRIVER.match(package)
     return match[0] if match else None
-
-
-def _dropped(candidate: str, gpus: tuple[str, ...]) -> list[str]:
-    """Return the GPUs of a node that a candidate does not support any more."""
-    limits = {gpu: support(gpu) for gpu in gpus}
-    return [
-        gpu
-        for gpu, each in limits.items()
-        if each is not None and each.last is not None and branch(candidate) > each.last
-    ]
 
 
 def _fix(upgrade: Upgrade) -> str:

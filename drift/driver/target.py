@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from gpu_node.facts.driver.kernels import Kernel, Module, Source
 from gpu_node.facts.driver.state import DriverState
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import DriverWanted, NodeWanted
+from gpu_node.inventories.versions import numbers
 
 
 class Support(NamedTuple):
@@ -57,6 +59,91 @@ def floor(cuda: str) -> int | None:
 def support(gpu: str) -> Support | None:
     """Return what a GPU, by its name, can take; None for one that no table knows."""
     return _supports().get(capability(gpu) or (0, 0))
+
+
+def last_cuda(cuda: str, gpu: str) -> int | None:
+    """Return the last CUDA for a GPU, where one such as 13.0 is newer; None: it compiles for it."""
+    limits = support(gpu)
+    last = limits.cuda if limits else None
+    return last if last is not None and int(cuda.partition(".")[0]) > last else None
+
+
+def against_gpu(number: int, gpu: str) -> str:
+    """Return why a driver branch does not support a GPU; empty where it does, or is unknown."""
+    limits = support(gpu)
+    if limits is not None and limits.last is not None and number > limits.last:
+        return f"branch {limits.last} is the last that supports {gpu}"
+    if limits is not None and number < limits.first:
+        return f"branch {limits.first} is the first that supports {gpu}"
+    return ""
+
+
+class Branch(NamedTuple):
+    """A row of drivers.tsv: a driver branch, the oldest kernel, until when it is maintained."""
+
+    number: int
+    kernel: str
+    until: str
+
+    def runs_on(self, kernel: str) -> bool:
+        """Whether it can be built for a kernel."""
+        return version_order(kernel) >= version_order(self.kernel)
+
+
+@cache
+def branches() -> tuple[Branch, ...]:
+    """Return the driver branches, the oldest first."""
+    return tuple(
+        Branch(int(row["branch"]), row["kernel"], row["until"].removeprefix("-"))
+        for row in rows("drivers.tsv")
+    )
+
+
+def suitable(gpus: Sequence[str], kernel: str | None) -> list[Branch]:
+    """Return the driver branches that support all of some GPUs, and run on a kernel."""
+    return [
+        each
+        for each in branches()
+        if (kernel is None or each.runs_on(kernel))
+        and not any(against_gpu(each.number, gpu) for gpu in gpus)
+    ]
+
+
+def best(gpus: Sequence[str], kernel: str | None) -> str:
+    """Return the branch of them that is maintained longest, as an inventory has it."""
+    found = max(suitable(gpus, kernel), key=lambda each: (each.until, each.number), default=None)
+    return str(found.number) if found else "..."
+
+
+def newer(first: str, state: NodeState, wanted: NodeWanted) -> str:
+    """Return the drivers from a version or branch on that a node can have; empty: it can have none.
+
+    In words: 525 or newer, 525 or newer (at most branch 580).
+    """
+    fit = suitable(models(state, wanted), state.toolchain.kernel)
+    fit = [each for each in fit if each.number >= branch(first)]
+    if not fit:
+        return ""
+    return f"{first} or newer" + f" (at most branch {fit[-1].number})" * (fit[-1] != branches()[-1])
+
+
+def newest_cuda(state: NodeState, wanted: NodeWanted) -> int | None:
+    """Return the newest major release of CUDA that a driver for the node runs on all its GPUs."""
+    gpus = models(state, wanted)
+    newest = max((each.number for each in suitable(gpus, state.toolchain.kernel)), default=0)
+    runs = [cuda for cuda, first in _floors().items() if first <= newest]
+    return max((e for e in runs if not any(last_cuda(str(e), gpu) for gpu in gpus)), default=None)
+
+
+def build_for(cuda: str, state: NodeState, wanted: NodeWanted) -> str:
+    """Return the CUDA that a build must be for, where no driver of the node runs one such as 13.0.
+
+    Empty where one does: a newer driver is then another way.
+    """
+    newest = newest_cuda(state, wanted)
+    if newest is None or int(cuda.partition(".")[0]) <= newest:
+        return ""
+    return f"CUDA {newest} or older"
 
 
 def model_of(device_id: str) -> str | None:
@@ -156,7 +243,7 @@ def _installed(state: DriverState, wanted: str | None) -> str | None:
     sources = [
         source.version for source in state.dkms.sources if _is_allowed(source.version, wanted)
     ]
-    newest = max(sources, key=version_order, default="")
+    newest = max(sources, key=numbers, default="")
     return state.library or newest or state.loaded.nvidia or None
 
 

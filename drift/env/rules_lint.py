@@ -32,6 +32,7 @@ from gpu_node.inventories.nccl_variables import (
     suggestion,
 )
 from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.versions import numbers
 
 _INVENTORY = "the inventory"
 _NO_CR_SINCE = (2, 30, 3)
@@ -130,11 +131,7 @@ def deprecated(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 def _torch(state: NodeState) -> Version | None:
     """The oldest torch of the environments; None where none could be read."""
     versions = [each.torch.version for _, each in environments(state.nccl) if each.torch]
-    numbers = [version.partition("+")[0].split(".")[:2] for version in versions]
-    return min(
-        (tuple(map(int, number)) for number in numbers if all(map(str.isdecimal, number))),
-        default=None,
-    )
+    return min((found[:2] for each in versions if (found := numbers(each))), default=None)
 
 
 @rule(

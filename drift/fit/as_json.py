@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from gpu_node.drift.fit.choices import Branch, Wheel
+from gpu_node.drift.driver.target import Branch
+from gpu_node.drift.fit.choices import Wheel
 from gpu_node.drift.fit.node import Node
 from gpu_node.drift.fit.solve import Fit
 from gpu_node.drift.tables import source

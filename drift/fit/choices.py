@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
-from gpu_node.drift.driver.boot import version_order
-from gpu_node.drift.driver.target import support
+from gpu_node.drift.driver.target import Branch, against_gpu, last_cuda, support
 from gpu_node.drift.fit.node import Node
-from gpu_node.drift.tables import Release, capability, releases, rows, runs_on
-
-
-class Branch(NamedTuple):
-    """A row of drivers.tsv: a driver branch, the oldest kernel, until when it is maintained."""
-
-    number: int
-    kernel: str
-    until: str
+from gpu_node.drift.tables import Release, capability, releases, runs_on
+from gpu_node.inventories.versions import numbers
 
 
 class Wheel(NamedTuple):
@@ -45,15 +37,6 @@ _ROWS = 1024
 Measured = Mapping[tuple[str, str, str], tuple[str, ...]]
 
 
-@cache
-def branches() -> tuple[Branch, ...]:
-    """Return the driver branches, the oldest first."""
-    return tuple(
-        Branch(int(row["branch"]), row["kernel"], row["until"].removeprefix("-"))
-        for row in rows("drivers.tsv")
-    )
-
-
 def wheels(nodes: Collection[Node]) -> list[Wheel]:
     """Return every torch of the tables, oldest first; the versions that nodes have among them."""
     there = {
@@ -68,7 +51,7 @@ def wheels(nodes: Collection[Node]) -> list[Wheel]:
         named.update(dict.fromkeys((torch, row.cuda) for torch in (row.torch, *also)))
     full = {(_minor(torch), cuda) for torch, cuda in named if torch.count(".") > 1}
     kept = [each for each in named if each[0].count(".") > 1 or each not in full]
-    kept.sort(key=lambda each: (version_order(each[0]), version_order(each[1])))
+    kept.sort(key=lambda each: (numbers(each[0]), numbers(each[1])))
     machines = {node.machine for node in nodes}
     return [_wheel(torch, cuda, machines) for torch, cuda in kept]
 
@@ -107,17 +90,12 @@ def measured(nodes: Iterable[Node]) -> dict[tuple[str, str, str], tuple[str, ...
 def against_branch(branch: Branch, node: Node) -> Iterator[Reason]:
     """Yield what speaks against a driver branch on a node."""
     for gpu in node.models:
-        limits = support(gpu)
-        if limits is not None and limits.last is not None and branch.number > limits.last:
-            why = f"branch {limits.last} is the last that drives {gpu}"
-            yield Reason(why, "driver_branches.tsv")
-        elif limits is not None and branch.number < limits.first:
-            why = f"branch {limits.first} is the first that drives {gpu}"
+        if why := against_gpu(branch.number, gpu):
             yield Reason(why, "driver_branches.tsv")
     if node.module == "none":
         why = f"{' and '.join(node.models)} in one node: one needs the open kernel module, one "
         yield Reason(f"{why}the proprietary one", "driver_branches.tsv")
-    if version_order(node.kernel) < version_order(branch.kernel):
+    if not branch.runs_on(node.kernel):
         why = f"it needs Linux {branch.kernel} or newer, found {node.kernel}"
         yield Reason(why, "drivers.tsv")
 
@@ -149,7 +127,7 @@ def against_wheel(wheel: Wheel, node: Node, known: Measured) -> Iterator[Reason]
         if not of_cuda and needs is not None and not runs_on(architectures, needs):
             why = f"no kernels for {gpu} (sm_{needs[0]}{needs[1]})"
             yield Reason(why, "torch_releases.tsv")
-    if version_order(node.glibc) < version_order(row.glibc):
+    if numbers(node.glibc) < numbers(row.glibc):
         why = f"it needs glibc {row.glibc} or newer, found {node.glibc}"
         yield Reason(why, "torch_releases.tsv")
 
@@ -157,6 +135,5 @@ def against_wheel(wheel: Wheel, node: Node, known: Measured) -> Iterator[Reason]
 def against_cuda(cuda: str, node: Node) -> Iterator[Reason]:
     """Yield what speaks against a CUDA on a node: its last major release for a GPU."""
     for gpu in node.models:
-        limits = support(gpu)
-        if limits is not None and limits.cuda is not None and int(cuda.split(".")[0]) > limits.cuda:
-            yield Reason(f"CUDA {limits.cuda} is the last for {gpu}", "driver_branches.tsv")
+        if last := last_cuda(cuda, gpu):
+            yield Reason(f"CUDA {last} is the last for {gpu}", "driver_branches.tsv")

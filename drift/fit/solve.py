@@ -7,23 +7,21 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal, NamedTuple
 
-from gpu_node.drift.driver.boot import version_order
+from gpu_node.drift.driver.target import Branch, branches, floor
 from gpu_node.drift.driver.target import branch as branch_of
-from gpu_node.drift.driver.target import floor
 from gpu_node.drift.fit.choices import (
-    Branch,
     Reason,
     Wheel,
     against_branch,
     against_cuda,
     against_module,
     against_wheel,
-    branches,
     measured,
     wheels,
 )
 from gpu_node.drift.fit.node import Node, node_of
 from gpu_node.drift.report.seen import Seen
+from gpu_node.inventories.versions import numbers
 
 What = Literal["driver", "module", "cuda", "torch", "nccl"]
 _ORDER: tuple[What, ...] = ("driver", "module", "cuda", "torch", "nccl")
@@ -75,12 +73,12 @@ class Fit:
     @property
     def cudas(self) -> list[str]:
         """The CUDA versions of the torches that fit, the oldest first."""
-        return sorted({each.cuda for each in self.wheels}, key=version_order)
+        return sorted({each.cuda for each in self.wheels}, key=numbers)
 
     @property
     def nccls(self) -> list[str]:
         """The NCCL versions that the torches that fit pin, as far as known, the oldest first."""
-        return sorted({each.nccl for each in self.wheels if each.nccl}, key=version_order)
+        return sorted({each.nccl for each in self.wheels if each.nccl}, key=numbers)
 
     def status(self, node: Node) -> Status:
         """Return whether a node has the chosen set, needs a change, or is not judged."""
@@ -96,8 +94,9 @@ class Fit:
 
 
 def fit(seen: Mapping[str, Seen]) -> Fit:
-    """Return what fits the nodes that were asked; one that is unknown has no say in it."""
-    nodes = tuple(node_of(name, each) for name, each in seen.items())
+    """Return what fits the nodes for jobs; one that is unknown has no say in it."""
+    asked = {name: each for name, each in seen.items() if not each.wanted.is_cpu_node}
+    nodes = tuple(node_of(name, each) for name, each in asked.items())
     known = [node for node in nodes if not node.unknown]
     if not known:
         return Fit(nodes)
@@ -182,7 +181,7 @@ def _wheels(every: Iterable[Wheel], nodes: Collection[Node], outs: _Outs) -> lis
 
 
 def _by_cuda(wheel: Wheel) -> tuple[object, ...]:
-    return version_order(wheel.cuda), version_order(wheel.torch)
+    return numbers(wheel.cuda), numbers(wheel.torch)
 
 
 def label(wheel: Wheel) -> str:
@@ -220,13 +219,13 @@ def _versions(
 ) -> None:
     """Add the CUDA and NCCL versions that none of the fitting torches has."""
     fits = {wheel.cuda for wheel in fitting}
-    for cuda in sorted({each.cuda for each in every} - fits, key=version_order):
+    for cuda in sorted({each.cuda for each in every} - fits, key=numbers):
         by_gpu = [outs.add("cuda", cuda, against_cuda(cuda, node), node.name) for node in nodes]
         if not any(by_gpu) and not outs.has("cuda", cuda):
             reason = Reason("no torch that is built for it fits all nodes", "torch_releases.tsv")
             outs.add("cuda", cuda, [reason])
     fits = {wheel.nccl or "" for wheel in fitting}
-    for nccl in sorted({each.nccl or "" for each in every} - fits - {""}, key=version_order):
+    for nccl in sorted({each.nccl or "" for each in every} - fits - {""}, key=numbers):
         reason = Reason("no torch that pins it fits all nodes", "torch_releases.tsv")
         outs.add("nccl", nccl, [reason])
 
@@ -268,7 +267,7 @@ def _order(pair: Set, drivers: int, torches: int) -> tuple[object, ...]:
 
 
 def _newest(version: str) -> tuple[int, ...]:
-    return tuple(-int(part) for part in version.split("."))
+    return tuple(-number for number in numbers(version))
 
 
 def _changes(pair: Set, nodes: Iterable[Node]) -> Iterator[Change]:

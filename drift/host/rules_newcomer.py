@@ -14,6 +14,7 @@ from gpu_node.facts.host.state import Disk, HostState
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.packages.sources import PackageSource
 from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.versions import numbers
 
 # Architectures: one that everything was tried on, and one that should do.
 _TRIED, _UNTRIED = ("x86_64",), ("aarch64",)
@@ -42,7 +43,7 @@ def system(state: HostState, wanted: object) -> Iterator[Fault]:
 
 def _release(installed: System) -> Iterator[Fault]:
     known = {row["id"]: row for row in rows("systems.tsv")}
-    row, version = known.get(installed.id), _numbers(installed.version)
+    row, version = known.get(installed.id), numbers(installed.version)
     if row is None:
         supported = ", ".join(
             f"{each['name']} {each['first']}"
@@ -50,10 +51,10 @@ def _release(installed: System) -> Iterator[Fault]:
             for each in known.values()
         )
         yield _unfit("system", release(installed), supported, "no step supports it", "error")
-    elif version and version < _numbers(row["first"]):
+    elif version and version < numbers(row["first"]):
         why = f"{row['name']} {row['first']} is the oldest that the steps support"
         yield _unfit("system", release(installed), "a newer release", why, "error")
-    elif not version or version[: len(_numbers(row["last"]))] > _numbers(row["last"]):
+    elif not version or version[: len(numbers(row["last"]))] > numbers(row["last"]):
         why = f"{row['name']} {row['last']} is the newest that was tested"
         yield _unfit("system", release(installed), "a release that was tested", why, "warning")
 
@@ -61,10 +62,6 @@ def _release(installed: System) -> Iterator[Fault]:
 def release(installed: System) -> str:
     """Return a system's release by the name that it gives itself."""
     return installed.name or f"{installed.id} {installed.version}"
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdecimal())
 
 
 def _architecture(machine: str) -> Iterator[Fault]:

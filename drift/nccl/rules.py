@@ -8,7 +8,7 @@ from typing import Literal
 
 from typing_extensions import override
 
-from gpu_node.drift.driver.target import models
+from gpu_node.drift.driver.target import last_cuda, models
 from gpu_node.drift.engine.rule import Fault, on_node, on_subject, rule
 from gpu_node.drift.engine.subject import Prefix, Subject, SystemPackages
 from gpu_node.drift.nccl.libnccl import (
@@ -40,7 +40,9 @@ from gpu_node.facts.nccl.state import (
     shown,
 )
 from gpu_node.facts.node import NodeState
+from gpu_node.facts.toolchain.state import Platform
 from gpu_node.inventories.schema import NcclWanted, NodeWanted
+from gpu_node.inventories.versions import numbers
 
 # What a shell, or a file that every program reads, may put before torch's own libnccl.
 _SHADOWS = ("LD_PRELOAD", "/etc/ld.so.preload", "LD_LIBRARY_PATH")
@@ -390,7 +392,7 @@ def torch_gpu(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 subject=Prefix(prefix),
                 found=without,
                 wanted=f"sm_{major}{minor}, for {gpu}",
-                fix=_torch_for((major, minor)),
+                fix=_torch_for((major, minor), state.toolchain.platform),
             )
 
 
@@ -404,22 +406,30 @@ def _without(environment: Environment, gpu: str) -> str | None:
     if torch.architectures is not None:
         has = runs_on(torch.architectures, needs)
         return None if has else f"torch {torch.version} for {' '.join(torch.architectures)}"
+    if torch.cuda and (last := last_cuda(torch.cuda, gpu)):
+        return f"torch {torch.version} for CUDA {torch.cuda}: CUDA {last} is the last for it"
     release = release_of(torch)
     if needs == (7, 0) and release is not None and "sm_70" not in release.architectures:
         return f"torch {torch.version}, by the table of its releases"
     return None
 
 
-def _torch_for(needs: tuple[int, int]) -> str:
-    major, minor = needs
-    if needs == (7, 0):
-        fit = [
-            each.torch
-            for each in releases()
-            if each.wheel == "default" and "sm_70" in each.architectures
-        ]
-        return (
-            f"install one torch on all nodes that has sm_70: {fit[-1]} or older, or a later one's "
-            "cu126 wheel"
+def _torch_for(needs: tuple[int, int], platform: Platform | None) -> str:
+    """Return which torch has kernels for a GPU, of those that run with the node's glibc."""
+    wheels = [
+        each
+        for each in releases()
+        if platform is None
+        or (
+            (each.machine == platform.machine)
+            and numbers(each.glibc) <= numbers(platform.glibc or each.glibc)
         )
-    return f"install one torch on all nodes whose wheel is built for sm_{major}{minor}"
+    ]
+    fit = [each for each in wheels if runs_on(each.architectures, needs)]
+    plain = [each.torch for each in fit if each.wheel == "default"]
+    which = f"install one torch on all nodes that is built for sm_{needs[0]}{needs[1]}"
+    if not plain or plain[-1] == [each.torch for each in releases() if each.wheel == "default"][-1]:
+        return which
+    later = [each.wheel for each in fit if numbers(each.torch) > numbers(plain[-1])]
+    other = f", or a later one's {later[-1]} wheel" if later else ""
+    return f"{which}: {plain[-1]} or older{other}"

@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from gpu_node.drift.driver.boot import version_order
 from gpu_node.drift.driver.rules_cuda import too_old
-from gpu_node.drift.driver.target import branch, floor, models, support
+from gpu_node.drift.driver.target import branch, build_for, floor, last_cuda, models, newer
 from gpu_node.drift.engine.rule import Fault, on_subject, rule
 from gpu_node.drift.engine.subject import Prefix
 from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.drift.nccl.rules import loaded_mismatch, torch_gpu
-from gpu_node.drift.tables import capability, rows, runs_on
+from gpu_node.drift.tables import capability, rows, runs_on, toolkits
 from gpu_node.facts.nccl.state import Environment, plain, shown
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted
-
-
-@cache
-def _drivers() -> dict[str, str]:
-    """Return the driver that each toolkit brings: cuda_drivers.tsv."""
-    return {row["cuda"]: row["driver"] for row in rows("cuda_drivers.tsv")}
+from gpu_node.inventories.versions import numbers
 
 
 @cache
@@ -34,12 +28,12 @@ def oldest_driver(cuda: str) -> str | None:
 
     Any driver since the floor of the major release does; the one of the toolkit itself, too.
     """
-    known = [_floors().get(cuda.partition(".")[0]), _drivers().get(cuda)]
-    return min((each for each in known if each), key=version_order, default=None)
+    known = [_floors().get(cuda.partition(".")[0]), toolkits().get(cuda)]
+    return min((each for each in known if each), key=numbers, default=None)
 
 
 def _is_older(driver: str, than: str) -> bool:
-    return version_order(driver) < version_order(than)
+    return numbers(driver) < numbers(than)
 
 
 @rule(
@@ -63,12 +57,14 @@ def cuda_driver(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     gpus = models(state, wanted)
     for prefix, environment in environments(state.nccl):
         if driver:
-            yield from _too_new(prefix, environment, driver)
-            yield from _only_ptx(prefix, environment, driver, gpus)
+            yield from _too_new(prefix, environment, driver, state, wanted)
+            yield from _only_ptx(prefix, environment, driver, state, wanted)
         yield from _without_kernels(prefix, environment, gpus)
 
 
-def _too_new(prefix: str, environment: Environment, driver: str) -> Iterator[Fault]:
+def _too_new(
+    prefix: str, environment: Environment, driver: str, state: NodeState, wanted: NodeWanted
+) -> Iterator[Fault]:
     """Yield a fault for what minor version compatibility does not cover."""
     for name, cuda in _builds(environment).items():
         oldest, first = oldest_driver(cuda), floor(cuda)
@@ -76,14 +72,16 @@ def _too_new(prefix: str, environment: Environment, driver: str) -> Iterator[Fau
             continue
         if name.startswith("torch") and first is not None and branch(driver) < first:
             continue  # driver.too-old reports it
+        way, other = newer(oldest, state, wanted), build_for(cuda, state, wanted)
+        ways = [f"driver {way}"] * bool(way and not other)
         yield Fault(
             subject=Prefix(prefix),
             found=f"{name} for CUDA {cuda}, with driver {driver}",
-            wanted=f"driver {oldest} or newer",
+            wanted="".join(ways) or f"a build for {other or 'an older CUDA'}",
             cause="it fails with 'CUDA driver version is insufficient for CUDA runtime version': a "
             f"driver runs other minor releases of CUDA {cuda.partition('.')[0]} only from "
             f"{oldest} on",
-            fix=f"install driver {oldest} or newer, or a build for an older CUDA",
+            fix="install " + ", or ".join([*ways, f"a build for {other or 'an older CUDA'}"]),
         )
 
 
@@ -99,11 +97,11 @@ def _builds(environment: Environment) -> dict[str, str]:
 
 
 def _only_ptx(
-    prefix: str, environment: Environment, driver: str, gpus: tuple[str, ...]
+    prefix: str, environment: Environment, driver: str, state: NodeState, wanted: NodeWanted
 ) -> Iterator[Fault]:
     """Yield a fault where the driver would have to compile PTX of a newer toolkit."""
     torch = environment.torch
-    toolkit = _drivers().get(torch.cuda) if torch and torch.cuda else None
+    toolkit = toolkits().get(torch.cuda) if torch and torch.cuda else None
     if torch is None or torch.architectures is None or toolkit is None:
         return
     if branch(driver) >= branch(toolkit) or branch(driver) < (floor(torch.cuda or "") or 0):
@@ -111,7 +109,8 @@ def _only_ptx(
     code = tuple(
         architecture for architecture in torch.architectures if architecture.startswith("sm_")
     )
-    for gpu in gpus:
+    way = newer(str(branch(toolkit)), state, wanted)
+    for gpu in models(state, wanted):
         needs = capability(gpu)
         if needs is None or runs_on(code, needs) or not runs_on(torch.architectures, needs):
             continue
@@ -119,13 +118,13 @@ def _only_ptx(
             subject=Prefix(prefix),
             found=f"torch {torch.version} has only PTX of CUDA {torch.cuda} for {gpu}, and the "
             f"driver is {driver}",
-            wanted=f"kernels for sm_{needs[0]}{needs[1]}, or a driver of branch "
-            f"{branch(toolkit)} or newer",
+            wanted=f"kernels for sm_{needs[0]}{needs[1]}"
+            + f", or a driver of branch {way}" * bool(way),
             cause="it fails with 'the provided PTX was compiled with an unsupported toolchain': a "
             "driver compiles PTX of its own CUDA or an older one; minor version compatibility "
             "covers compiled kernels alone",
-            fix=f"install a driver of branch {branch(toolkit)} or newer, or a torch that is built "
-            f"for sm_{needs[0]}{needs[1]}",
+            fix=f"install a torch that is built for sm_{needs[0]}{needs[1]}"
+            + f", or a driver of branch {way}" * bool(way),
         )
 
 
@@ -137,15 +136,15 @@ def _without_kernels(
     if library is None or library.cuda is None or library.version is None:
         return
     for gpu in gpus:
-        limits = support(gpu)
-        if limits is None or limits.cuda is None or int(library.cuda.split(".")[0]) <= limits.cuda:
+        last = last_cuda(library.cuda, gpu)
+        if last is None:
             continue
         yield Fault(
             subject=Prefix(prefix),
             found=f"NCCL {shown(library.version)} for CUDA {library.cuda}",
-            wanted=f"one for CUDA {limits.cuda} or older, for {gpu}",
-            cause=f"CUDA {limits.cuda} is the last with kernels for {gpu}: a job ends in 'no "
+            wanted=f"one for CUDA {last} or older, for {gpu}",
+            cause=f"CUDA {last} is the last with kernels for {gpu}: a job ends in 'no "
             "kernel image is available for execution on the device' on the nodes with this GPU",
-            fix=f"install a torch, and with it an NCCL, for CUDA {limits.cuda}: the wheel is "
-            f"nvidia-nccl-cu{limits.cuda}",
+            fix=f"install a torch, and with it an NCCL, for CUDA {last}: the wheel is "
+            f"nvidia-nccl-cu{last}",
         )

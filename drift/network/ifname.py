@@ -34,6 +34,7 @@ from gpu_node.facts.nccl.state import NcclState, shown
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
 from gpu_node.inventories.schema import NetworkWanted, NodeWanted
+from gpu_node.inventories.versions import numbers
 
 CONF = "/etc/nccl.conf"
 SHELL, INTERACTIVE = f"{IFNAME} in a launcher's shell", f"{IFNAME} in an interactive shell"
@@ -48,11 +49,7 @@ def versions(state: NcclState) -> list[Version]:
     loaded_versions |= (
         set() if loaded_versions else {each.version.partition("-")[0] for each in own(state)}
     )
-    return sorted(tuple(map(int, each.split("."))) for each in loaded_versions if _is_version(each))
-
-
-def _is_version(text: str) -> bool:
-    return all(part.isdecimal() for part in text.split("."))
+    return sorted(filter(None, map(numbers, loaded_versions)))
 
 
 def oldest(state: NodeState) -> Version | None:

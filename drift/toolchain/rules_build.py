@@ -6,11 +6,13 @@ import posixpath
 from collections.abc import Iterator
 from shlex import quote
 
+from gpu_node.drift.driver.target import last_cuda, models
 from gpu_node.drift.engine.finding import Severity
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, on_subject, rule
-from gpu_node.drift.engine.subject import Package, Prefix
+from gpu_node.drift.engine.subject import Gpu, Package, Prefix
 from gpu_node.drift.nccl.libnccl import is_repairable, locked, pip
+from gpu_node.drift.tables import toolkits
 from gpu_node.drift.toolchain.build import (
     Range,
     accepted,
@@ -56,10 +58,12 @@ def _severity(environment: Environment) -> Severity:
     alone="Install the toolkit in the environment: conda install -c nvidia cuda-toolkit=RELEASE.",
 )
 def cuda_mismatch(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The CUDA toolkit that builds would use does not fit the CUDA of torch."""
+    """The CUDA toolkit that builds would use does not fit the CUDA of torch, or a GPU."""
     build = state.toolchain.build
     if build is None:
         return
+    if build.nvcc and build.nvcc.version:
+        yield from _beyond_gpus(state, wanted, build, build.nvcc.version)
     for prefix, environment, _, cuda in of_torch(state):
         deepspeed, nvcc = environment.deepspeed, build.nvcc
         if nvcc is None:
@@ -97,6 +101,27 @@ def cuda_mismatch(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 fix=_toolkit_fix(state, build, cuda),
                 severity="warning",
             )
+
+
+def _beyond_gpus(
+    state: NodeState, wanted: NodeWanted, build: Build, toolkit: str
+) -> Iterator[Fault]:
+    """Yield a fault for each GPU that the toolkit does not compile for, where no torch fits it."""
+    for gpu in models(state, wanted):
+        last = last_cuda(toolkit, gpu)
+        # The toolkit of a torch that fits the GPU is asked for with that torch.
+        if last is None or any(not last_cuda(cuda, gpu) for *_, cuda in of_torch(state)):
+            continue
+        newest = [each for each in toolkits() if each.startswith(f"{last}.")][-1]
+        yield Fault(
+            subject=Gpu(gpu),
+            found=f"CUDA {toolkit}",
+            wanted=f"CUDA {last} or older, for this GPU",
+            cause="builds of CUDA extensions end with 'nvcc fatal: Unsupported gpu architecture', "
+            "or leave this GPU out: 'no kernel image is available for execution on the device'",
+            fix=_toolkit_fix(state, build, newest),
+            severity="warning",
+        )
 
 
 def _without_nvcc(prefix: str, environment: Environment, build: Build, cuda: str) -> Fault:

@@ -11,6 +11,7 @@ from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.versions import numbers
 
 # GPUs for which forward compatibility is not supported.
 _CONSUMER = re.compile(r"GeForce|TITAN|\bRTX \d{4}\b|\bGTX\b")
@@ -54,7 +55,7 @@ def _combination(state: NodeState, library: str, module: str) -> tuple[Severity,
     NVIDIA's CUDA compatibility guide: a newer libcuda works on an older module for data-centre
     GPUs only, an older one never.
     """
-    if _order(library) < _order(module):
+    if numbers(library) < numbers(module):
         return "error", (
             "CUDA programs end with 'Error 803: system has unsupported display driver / cuda "
             "driver combination': this libcuda is older than the driver"
@@ -70,10 +71,6 @@ def _combination(state: NodeState, library: str, module: str) -> tuple[Severity,
         "this is NVIDIA's forward compatibility, which works on data-centre GPUs; NCCL 2.24 and "
         "later may misread the driver under it: set NCCL_CUMEM_HOST_ENABLE=0"
     )
-
-
-def _order(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d{1,9}", version))
 
 
 def _compat_fix(state: NodeState, library: str, severity: Severity) -> str:
