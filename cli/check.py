@@ -34,9 +34,13 @@ def check(inventory: str) -> None:
     with loading():
         from pyinfra.api.exceptions import PyinfraError
 
+        from gpu_node.drift.impossible import impossible
+        from gpu_node.drift.ranges import ranges
         from gpu_node.facts.ask.gather import named_groups
+        from gpu_node.inventories.errors import dotted
         from gpu_node.inventories.schema import InventoryError, NodeWanted
     problems: list[str] = []
+    ruled_out: dict[str, list[str]] = {}
     over: dict[str, None] = {}
     try:
         hosts, groups = named_groups(inventory)
@@ -44,9 +48,13 @@ def check(inventory: str) -> None:
         raise failure(error) from None
     for name, data in hosts.items():
         try:
-            over.update(dict.fromkeys(_over(NodeWanted.from_data(data).checks or {})))
+            wanted = NodeWanted.from_data(data)
+            over.update(dict.fromkeys(_over(wanted.checks or {})))
+            for problem in impossible(wanted):
+                ruled_out.setdefault(f"{dotted(problem.path)}: {problem}", []).append(name)
         except InventoryError as error:
             problems += [f"{name}: {line}" for line in error.lines]
+    problems += [f"{ranges(names)}: {line}" for line, names in ruled_out.items()]
     if problems:
         raise click.ClickException("\n".join(problems))
     found = f"{_named(list(hosts), 'node')}; {_named(groups, 'group')}"

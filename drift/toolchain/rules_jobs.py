@@ -13,6 +13,7 @@ from gpu_node.drift.engine.subject import Gpu, Thing
 from gpu_node.drift.tables import capability
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import JobsWanted
 
 
 class _Need(NamedTuple):
@@ -53,7 +54,7 @@ _PRECISIONS = {
         "bf16 where all GPUs have compute capability 8.0 or more, else fp16",
     ),
 }
-_FLASH = _Need(
+FLASH = _Need(
     "flash-attn 2",
     (8, 0),
     "'FlashAttention only supports Ampere GPUs or newer'",
@@ -77,21 +78,22 @@ _FLASH = _Need(
 )
 def precision(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A GPU of the node cannot compute in the precision of the jobs, or run flash-attn."""
-    jobs = wanted.jobs
-    if jobs is None:
-        return
-    needs = [_PRECISIONS.get(jobs.precision or ""), _FLASH if jobs.flash_attention else None]
     for model, own in _capabilities(state, wanted).items():
-        for need in needs:
-            if need is not None and own < need.least:
-                yield Fault(
-                    subject=Gpu(f"{model}: {need.name}"),
-                    found=f"compute capability {_shown(own)}",
-                    wanted=f"{_shown(need.least)} or more",
-                    cause=need.happens,
-                    fix=need.works,
-                    severity=need.severity,
-                )
+        for need in lacking(wanted.jobs, own) if wanted.jobs else ():
+            yield Fault(
+                subject=Gpu(f"{model}: {need.name}"),
+                found=f"compute capability {shown(own)}",
+                wanted=f"{shown(need.least)} or more",
+                cause=need.happens,
+                fix=need.works,
+                severity=need.severity,
+            )
+
+
+def lacking(jobs: JobsWanted, own: tuple[int, int]) -> Iterator[_Need]:
+    """Yield what the jobs need and a GPU of a compute capability lacks."""
+    needs = (_PRECISIONS.get(jobs.precision or ""), FLASH if jobs.flash_attention else None)
+    yield from (need for need in needs if need is not None and own < need.least)
 
 
 def _capabilities(state: NodeState, wanted: NodeWanted) -> dict[str, tuple[int, int]]:
@@ -110,5 +112,5 @@ def _parsed(text: str) -> tuple[int, int] | None:
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else None
 
 
-def _shown(version: tuple[int, int]) -> str:
+def shown(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"

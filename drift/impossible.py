@@ -1,0 +1,67 @@
+"""What an inventory wants and no node can have, by the tables of data/ alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_node.drift.driver.target import against_gpu, best, branch, branches, floor, last_cuda
+from gpu_node.drift.tables import capability, known_models, short_model
+from gpu_node.drift.toolchain.rules_jobs import FLASH, lacking
+from gpu_node.drift.toolchain.rules_jobs import shown as capable
+from gpu_node.inventories.errors import Problem, shown
+from gpu_node.inventories.wanted import NodeWanted
+
+# Branches are some 30 apart a year: one that is so far ahead of the tables is none of this decade.
+_AHEAD = 100
+# What is taken for a digit, and what parts the words of a name.
+_LIKE_DIGITS = str.maketrans("OIL", "011", " -_.")
+
+
+def impossible(wanted: NodeWanted) -> Iterator[Problem]:
+    """Yield the keys of a node whose values the tables rule out; what no table knows may be."""
+    gpu = wanted.gpu.model if wanted.gpu and not wanted.is_cpu_node else ""
+    if meant := _meant(gpu):
+        why = f"no GPU has this name, did you mean {meant}?"
+        yield Problem(("gpu", "model"), shown(gpu), why, "", f"write model: {meant}")
+    driver = wanted.driver.version if wanted.driver else None
+    if driver and (why := against_gpu(branch(driver), gpu) or _unknown(branch(driver))):
+        then = f"write version: {best((gpu,), None)}"
+        yield Problem(("driver", "version"), shown(driver), why, "", then)
+    cuda = wanted.nccl.version.partition("+cuda")[2] if wanted.nccl else ""
+    if cuda and (why := _of_cuda(cuda, gpu, driver)):
+        then = "write version: match-torch, or one for an older CUDA"
+        yield Problem(
+            ("nccl", "version"), shown(wanted.nccl and wanted.nccl.version), why, "", then
+        )
+    own = capability(gpu)
+    for need in lacking(wanted.jobs, own) if wanted.jobs and own else ():
+        key, found = "precision", shown(need.name)
+        if need is FLASH:
+            key, found = "flash_attention", "true"
+        if need.severity == "error":
+            why = f"{gpu} has compute capability {capable(own)}, it needs {capable(need.least)}"
+            yield Problem(("jobs", key), found, why, "", f"use {need.works}")
+
+
+def _meant(gpu: str) -> str:
+    """Return the model that a name is with other signs: A100 for A10O; empty for any other one."""
+    if not gpu or short_model(gpu):
+        return ""
+    plain = gpu.upper().translate(_LIKE_DIGITS)
+    alike = (each for each in known_models() if each.upper().translate(_LIKE_DIGITS) == plain)
+    return next(alike, "")
+
+
+def _unknown(number: int) -> str:
+    newest = branches()[-1].number
+    return f"branch {newest} is the newest one known" if number > newest + _AHEAD else ""
+
+
+def _of_cuda(cuda: str, gpu: str, driver: str | None) -> str:
+    """Return why a build for a CUDA does not run on a GPU, or by a driver."""
+    if last := last_cuda(cuda, gpu):
+        return f"CUDA {last} is the last for {gpu}"
+    first = floor(cuda)
+    if driver and first and branch(driver) < first:
+        return f"CUDA {cuda} needs driver branch {first} or newer"
+    return ""
