@@ -47,6 +47,22 @@ complaint() {
   first=$(grep -m 1 -E '(error|Error):|: error|undefined!' "$log" | cut -c 1-300)
   printf '; %s\n--- the end of %s:\n%s' "${first:-no line of the compiler}" "$log" "$(tail -n 15 "$log")"
 }
+# The package of the compiler that built the kernel, where an option of that is not known to the one
+# that was used: gcc's first number is in the kernel's settings, else /proc/version has it.
+compiler() {
+  grep -Eqs 'unrecognized command[- ]line option|unrecognized argument' "$log" || return 0
+  gcc_of='s/.*gcc[^(]*([^)]*) \([0-9][0-9]*\)\..*/\1/p; s/.*gcc version \([0-9][0-9]*\)\..*/\1/p'
+  theirs=$(sed -n "/^CONFIG_CC_VERSION_TEXT=/{$gcc_of;}" "/lib/modules/$kernel/build/.config" 2>/dev/null)
+  [ -n "$theirs" ] || [ "$kernel" != "$(uname -r)" ] || theirs=$(sed -n "$gcc_of" /proc/version | head -n 1)
+  ours=$(gcc -dumpversion 2>/dev/null)
+  [ -n "$theirs" ] && [ "${ours%%.*}" != "$theirs" ] || return 0
+  name=gcc-toolset-$theirs way="install gcc-$theirs: apt-get install gcc-$theirs, and run the deploy again"
+  if ! command -v apt-get >/dev/null 2>&1; then
+    command -v dnf >/dev/null 2>&1 || name=devtoolset-$theirs
+    way="install $name-gcc, then as root: . /opt/rh/$name/enable; dkms install -m $source -v $version -k $kernel"
+  fi
+  printf 'the kernel was built by gcc %s, and gcc here is %s, which lacks an option: %s' "$theirs" "$ours" "$way"
+}
 [ -d "/usr/src/$source-$version" ] || fail "there is no /usr/src/$source-$version"
 [ -e "/lib/modules/$kernel/build/Makefile" ] || fail "its headers are not installed"
 if [ ! -e "$tree/$source/$version/source" ]; then
@@ -62,8 +78,10 @@ output=$(dkms install -m "$source" -v "$version" -k "$kernel" 2>&1 </dev/null)
 code=$?
 if ! built; then
   # Another version is in its place, or the installed module is not the one that it built.
-  [ "$code" -ne 0 ] && [ "$(state)" != built ] && [ "$(state)" != installed ] &&
-    fail "dkms cannot build $source $version (exit $code): $(echo "$output" | grep -m 1 '^Error' || echo "$output" | tail -n 1); where this driver does not compile for this kernel, driver: {hold_kernel: true} in the inventory has the newest kernel booted that has the module$(complaint)"
+  if [ "$code" -ne 0 ] && [ "$(state)" != built ] && [ "$(state)" != installed ]; then
+    advice=$(compiler)
+    fail "dkms cannot build $source $version (exit $code): $(echo "$output" | grep -m 1 '^Error' || echo "$output" | tail -n 1); ${advice:-where this driver does not compile for this kernel, driver: {hold_kernel: true\} in the inventory has the newest kernel booted that has the module}$(complaint)"
+  fi
   output=$(force)
   # When the power failed, what dkms had built may be an empty file, also where it is installed.
   built || { unbuild; output=$(force); }
