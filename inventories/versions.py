@@ -1,7 +1,7 @@
 """The order of releases: of drivers, CUDA, NCCL, torch, rsync and systems, by their numbers.
 
-Kernels are ordered as boot menus do (drift/driver/boot.py), Python packages by PEP 440 (packaging),
-and packages of the system by their package manager alone.
+Kernels are ordered as boot menus do (drift/driver/boot.py); Python packages, compilers and cmake by
+PEP 440 (packaging), as torch's checks do; packages of the system by their package manager alone.
 """
 
 import re

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from gpu_node.diagnose.cause import Cause, CauseError, causes, load
+from gpu_node.drift.driver.target import floor, support
 from gpu_node.drift.report.explained import UNREADABLE, in_order
+from gpu_node.drift.tables import releases
 from tests.diagnose.extract import extracts, of_packages
 
 CAUSES = causes()
@@ -33,6 +35,26 @@ def test_an_answer_says_what_to_do(cause: Cause) -> None:
     assert cause.remedy
     assert cause.says
     assert not cause.says.endswith(".")
+
+
+def test_what_remedies_say_of_gpus_and_drivers_is_in_the_tables() -> None:
+    """The last branch and CUDA for a V100, the wheels, and the releases that have it."""
+    driver, kernels = CAUSES["driver-too-old"].remedy, CAUSES["no-kernel-image"].remedy
+    volta, found = support("V100"), re.findall(r"\bcu(\d\d)(\d)\b", driver + kernels)
+    assert volta is not None
+    assert (
+        f"V100: {volta.last} is the last" in driver and f"CUDA {(volta.cuda or 0) + 1})" in driver
+    )
+    assert f"branch {floor('12.2')} or newer" in driver
+    assert found and {".".join(each) for each in found} <= {each.cuda for each in releases()}
+    assert "cu126 wheels of torch 2.6 to 2.14" in kernels
+    for minor in range(6, 15):
+        (row,) = (
+            each
+            for each in releases()
+            if each.is_of(f"2.{minor}.0") and each.cuda == "12.6" and each.machine == "x86_64"
+        )
+        assert "sm_70" in row.architectures
 
 
 def test_no_two_causes_explain_each_other() -> None:
