@@ -34,7 +34,9 @@ def impossible(wanted: NodeWanted) -> Iterator[Problem]:
             ("nccl", "version"), shown(wanted.nccl and wanted.nccl.version), why, "", then
         )
     own = capability(gpu)
-    for need in lacking(wanted.jobs, own) if wanted.jobs and own else ():
+    if wanted.jobs is None or own is None:
+        return
+    for need in lacking(wanted.jobs, own):
         key, found = "precision", shown(need.name)
         if need is FLASH:
             key, found = "flash_attention", "true"

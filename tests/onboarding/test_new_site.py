@@ -443,7 +443,7 @@ def test_a_machine_without_gpus_is_suggested_as_one_that_launches(
     bare = {"smi": {"code": None, "gpus": [], "output": ""}, "devices": []}
     inside = {"host": {"memory": {"is_machine": False}}}
     found = {"a": states.state({"driver": bare}), "b": states.state({"driver": bare, **inside})}
-    text = site(sshd, tmp_path, True).text(NODES, found, {})
+    text = advised(site(sshd, tmp_path, True).text(NODES), NODES, found, {})
     assert text.count("    # gpu: none  # for a node that only launches jobs\n") == 1
 
 
