@@ -32,9 +32,9 @@ for port in /sys/class/infiniband/*/ports/*; do
   [ "$state" != '4: ACTIVE' ] || echo "=active ${port%/ports/*}"
 done 2>/dev/null
 # The main table of IPv4, in the kernel's hex, below its header; that of a router is too long.
-rows=0
+rows=0 most=@most@
 while read -r device to _ _ _ _ _ mask _; do
-  [ "$rows" -le @most@ ] || device=many
+  [ "$rows" -le "$most" ] || device=many
   echo "=route $device $to $mask"
   [ "$device" != many ] || break
   rows=$((rows + 1))
