@@ -16,14 +16,22 @@ from gpu_node.drift.job.configs import MOST_GPUS, Accelerate, DeepSpeed, Wrong, 
 from gpu_node.drift.job.launch import (
     CONTAINER,
     DEEPSPEED,
-    MPIRUN,
     PYTHON,
     SHELL,
     SRUN,
     Launch,
 )
 from gpu_node.drift.job.launchers import PORT
-from gpu_node.drift.job.names import ACCELERATE, CONDA, CONFIG, MASTER, NODES, TORCHRUN, UNKNOWN
+from gpu_node.drift.job.names import (
+    ACCELERATE,
+    CONDA,
+    CONFIG,
+    MASTER,
+    MPIRUN,
+    NODES,
+    TORCHRUN,
+    UNKNOWN,
+)
 from gpu_node.facts.job.state import JobState
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.request import JobAsked

@@ -12,15 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpu_node.drift.job.launchers import Before, Launcher, Sent, table
-from gpu_node.drift.job.names import ACCELERATE, CONDA, UNKNOWN
+from gpu_node.drift.job.names import ACCELERATE, CONDA, MPIRUN, UNKNOWN
 
 DEEPSPEED = "deepspeed"
-MPIRUN, SRUN, PYTHON = "mpirun", "srun", "python"
+SRUN, PYTHON = "srun", "python"
 # A script that a launcher starts, and what starts a container.
 SHELL, CONTAINER = "sh", "container"
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
 # What mpirun gives so is a variable of Open MPI as well.
 _MCA = ("--mca", "-mca", "--gmca", "-gmca", "--prtemca", "--pmixmca")
+_HYDRA = {"-genv", "-env", "-genvlist", "-envlist", "-ppn", "-hosts", "-f", "-iface", "-launcher"}
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _ENDPOINT = re.compile(r"([^:]*|\[.*\])(?::([^:]*))?", re.DOTALL)
@@ -36,6 +37,7 @@ class Launch:
     line goes first. `wrong` are options that the launcher does not have, each with the one that was
     meant, and `others` those of which it is unknown whether they have a value. `unknown` has what
     else is unknown, in words. `is_inside`: it runs in a container. `inner`: what it starts.
+    `is_hydra`: it is the mpirun of MPICH or Intel, not that of Open MPI.
     """
 
     kind: str
@@ -54,6 +56,7 @@ class Launch:
     others: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     is_inside: bool = False
+    is_hydra: bool = False
     inner: Launch | None = None
 
     @property
@@ -82,12 +85,6 @@ class Launch:
     def is_job(self) -> bool:
         """Whether it may start several ranks: what a container starts is unknown."""
         return self.kind not in (PYTHON, SHELL) or self.is_inside
-
-    @property
-    def may_be_open_mpi(self) -> bool:
-        """Whether it may be Open MPI's mpirun: other programs of that name have other options."""
-        others = {"genv", "env", "genvlist", "iface"} & self.options.keys()
-        return self.kind == MPIRUN and not (others or self.is_inside or "hydra" in self.program)
 
     @property
     def is_whole(self) -> bool:
@@ -314,7 +311,8 @@ def _of_launcher(kind: str, program: str, rest: Sequence[str]) -> Launch:
         if inner and {"container_image", "container_name"} & options.keys():
             inside = "what runs inside the container of srun"
             inner = replace(inner, is_inside=True, unknown=(inside, *inner.unknown))
-        made = replace(made, variables=given, passed=passed)
+        is_hydra = "hydra" in program or not _HYDRA.isdisjoint(own)
+        made = replace(made, variables=given, passed=passed, is_hydra=is_hydra)
         if inner:
             made = replace(
                 made,

@@ -5,6 +5,6 @@ from __future__ import annotations
 # In a word in place of what only the shell knows.
 UNKNOWN = "\0"
 # Launchers, and what begins the name of an environment of conda.
-TORCHRUN, ACCELERATE, CONDA = "torchrun", "accelerate", "conda:"
+TORCHRUN, ACCELERATE, MPIRUN, CONDA = "torchrun", "accelerate", "mpirun", "conda:"
 # The rules that report what is wrong with the job's own files.
 CONFIG, NODES, MASTER = "job.config", "job.nodes", "job.master"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpu_node.drift.engine.nodes import Nodes, plain
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Variable
-from gpu_node.drift.job.names import UNKNOWN
+from gpu_node.drift.job.names import MPIRUN, UNKNOWN
 from gpu_node.drift.job.rules import COMMAND, job_in
 from gpu_node.drift.network.ifname import oldest
 from gpu_node.drift.network.interfaces import candidates, is_never, is_unset, selected
@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # what reads a line is for check-job alone
 def variable(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """A variable that the line sets is unknown, misread, missing, or does not fit the node."""
     job = job_in(nodes)
-    if nodes.name == job.launcher and job.given.launch.may_be_open_mpi:
+    if nodes.name == job.launcher and job.given.launch.kind == MPIRUN:
         yield from _of_open_mpi(state, nodes, job)
     for name, value in job.given.variables(nodes.name == job.launcher).items():
         if UNKNOWN in value:
@@ -95,11 +95,12 @@ def _of_open_mpi(state: NodeState, nodes: Nodes, job: Job) -> Iterator[Fault]:
 
     Its FAQ about TCP: it takes each interface that is up, but loopback.
     """
-    given = job.given.variables(True)
+    launch, given = job.given.launch, job.given.variables(True)
     btl = given.get("OMPI_MCA_btl", "tcp")
     is_tcp = ("tcp" in btl) != btl.startswith("^") and given.get("OMPI_MCA_pml", "ob1") == "ob1"
     is_chosen = any(name.startswith("OMPI_MCA_btl_tcp_if_") for name in given)
-    if is_chosen or not is_tcp or state.network.infiniband:
+    is_other = launch.is_hydra or launch.is_inside or is_chosen or not is_tcp
+    if is_other or state.network.infiniband:
         return
     at = ends_at(nodes, lambda name, state: _up(state) if name in job.members else []).nodes_at
     own = [
