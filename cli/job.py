@@ -246,10 +246,10 @@ def with_job(
     asked = {}
     for name, each in seen.items():
         change: dict[str, object] = {"jobs": job.wanted(each.wanted.jobs).model_copy(update=size)}
-        start, assumed = each.wanted.launcher or LauncherWanted(), set[str]()
+        start, assumed = each.wanted.launcher or LauncherWanted(), dict[str, str]()
         if is_sent and name == launcher and start.kind != DEEPSPEED:
             change["launcher"] = start.model_copy(update={"kind": DEEPSPEED})
-            assumed.add("launcher.kind")
+            assumed["launcher.kind"] = "launcher: deepspeed"
         made = replace(each, wanted=each.wanted.model_copy(update=change), nodes=around)
-        asked[name] = replace(made, task=job, assumed=frozenset(assumed))
+        asked[name] = replace(made, task=job, assumed=assumed)
     return job, {name: each for name, each in asked.items() if name in {*job.members, launcher}}

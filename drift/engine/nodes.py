@@ -73,8 +73,8 @@ class Nodes:
     `--data allow_deletions=true`. `unlike`: what this node may not differ in, and does. `made` has
     what `once` made; nodes that are judged together share it. `via`: how the answers came, one of
     VIAS or FILES. `newcomer`: this node is not one yet, and what is known of it. `task`: what a
-    command judges the nodes for, and `assumed` the keys that it sets itself in the place of the
-    inventory. `day`: that of the judgement, in this machine's time zone.
+    command judges the nodes for, and `assumed` the keys that it sets itself, as an inventory has
+    them. `day`: that of the judgement, in this machine's time zone.
     """
 
     name: str = ""
@@ -86,7 +86,7 @@ class Nodes:
     via: str = SSH
     newcomer: Newcomer | None = None
     task: object = None
-    assumed: frozenset[str] = frozenset()
+    assumed: Mapping[str, str] = field(default_factory=dict)
     day: date = field(default_factory=date.today)
 
     def once(self, work: Callable[[Nodes], T]) -> T:

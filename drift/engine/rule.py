@@ -211,10 +211,10 @@ class Rule:
             if fault.severity not in (None, *self.severities):
                 raise ValueError(f"{self.id} does not declare the severity {fault.severity}")
             about = fault.subject if isinstance(fault.subject, Subject) else Thing(fault.subject)
-            is_set = self.needed_key not in nodes.assumed
-            is_held = fixable and not (is_set and self._may_repair(about, state, wanted))
-            fix = fault.fix or self.manual
-            way = f"set {self.needed_key} in the inventory, and gpu-node deploy repairs it; or: "
+            key = nodes.assumed.get(self.needed_key)
+            is_held = fixable and bool(key or not self._may_repair(about, state, wanted))
+            fix, key = fault.fix or self.manual, key or self.needed_key
+            way = f"set {key} in the inventory, and gpu-node deploy repairs it; or: "
             yield Finding(
                 rule=self.id,
                 severity=fault.severity or self.severity,

@@ -25,15 +25,14 @@ def stopping(report: Report, job: Job) -> Report:
     what the job asks, and the findings that explain one of these.
     """
     of_it = kinds(len(job.members), job.given.launch.kind in (DEEPSPEED, MPIRUN))
-    # Where this shell starts the job, or the line sets or cuts variables, job.variable judges them.
-    launch, is_known = job.given.launch, job.given.here is not None
-    is_shells = job.given.is_deepspeed and not (
-        is_known or launch.is_cut or IFNAME in launch.variables
-    )
+    # job.variable judges the variables of the line, and of this shell where it starts the job.
+    given, launch = job.given, job.given.launch
+    is_judged = given.here is not None or launch.is_cut or IFNAME in launch.variables
 
     def bears(name: str, finding: Finding) -> bool:
         rule = RULES.get(finding.rule)
-        if rule is launcher_override and not (is_shells and name == job.launcher):
+        is_sent = given.is_deepspeed and name == job.launcher and not is_judged
+        if rule is launcher_override and not is_sent:
             return False
         if rule is None or rule.command or rule.stops == "asks":
             return True

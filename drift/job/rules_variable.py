@@ -74,7 +74,7 @@ def _interface(state: NodeState, nodes: Nodes, value: str) -> Iterator[Fault]:
         yield fault(f"{value} selects no interface", cause=cause)
     for each in chosen:
         if why := unreached(nodes.name, state.network, each, nodes.once(_ends)):
-            cause = "NCCL listens there as well: the other nodes wait to connect, and the job hangs"
+            cause = "NCCL listens there: the other nodes wait to connect, and the job hangs"
             yield fault(f"{value} selects {each}: {why[0]}", cause=cause, severity=why[1])
 
 

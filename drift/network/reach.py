@@ -84,7 +84,7 @@ def unreached(node: str, state: NetworkState, name: str, ends: Ends) -> tuple[st
     if link is None or state.addresses is None or link.kind == "tun":
         return None
     if is_local(state, name):
-        return "leads to no other machine", "error"
+        return "no way to another machine", "error"
     if not own:
         return "no address that another machine reaches", "error"
     for each in own:

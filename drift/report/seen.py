@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpu_node.facts.ask.via import SSH
@@ -32,9 +33,10 @@ class Seen:
     slurm_job: int | None = None
     # How the answer came: one of VIAS, or FILES.
     via: str = SSH
-    # What a command judges the node for, and the keys of `wanted` that it sets for that itself.
+    # What a command judges the node for, and the keys that it sets for that itself, as an inventory
+    # has them.
     task: object = None
-    assumed: frozenset[str] = frozenset()
+    assumed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def without_root(self) -> bool:

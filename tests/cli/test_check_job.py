@@ -196,7 +196,7 @@ def test_pdsh_that_no_deploy_installs(run: Run) -> None:
         for each in json.loads(out)["hosts"]["v100-01"]["findings"]
         if each["rule"] == "toolchain.pdsh"
     )
-    assert not found["fixable"] and found["fix"].startswith("set launcher.kind in the inventory")
+    assert not found["fixable"] and found["fix"].startswith("set launcher: deepspeed in")
 
 
 def test_the_size_of_the_model(run: Run) -> None:
