@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.unlike import unknown
-from gpu_node.drift.network.interfaces import AUTO, Choice, choose, is_never
+from gpu_node.drift.network.interfaces import AUTO, Choice, carrying, choose, is_never
 from gpu_node.drift.ssh.rules_newcomer import way_from, way_to
 from gpu_node.facts.network.state import Route
 from gpu_node.facts.node import NodeState
@@ -53,6 +53,9 @@ def no_interface(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator
 def route_wrong(node: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """No route leads between server and node, or it takes an interface that is not for jobs."""
     interface = interface_of(node, wanted, nodes).name
+    address = nodes.newcomer.address if nodes.newcomer else wanted.address
+    if interface not in carrying(node.network, address):
+        interface = None  # The nodes' addresses are in another network than the jobs.
     for peer in nodes.others:
         if node.ssh.scans is not None and not [*way_to(peer.name, node, nodes)]:
             yield from _route(f"way to {peer.name}", node, peer.name, interface)
