@@ -87,9 +87,9 @@ def unreached(node: str, state: NetworkState, name: str, ends: Ends) -> tuple[st
         return "no way to another machine", "error"
     if not own:
         return "no address that another machine reaches", "error"
-    for each in own:
-        if same := ends.nodes_at.get(plain(each), set()) - {node}:
-            return f"{plain(each)}, which {_listed(same)} has too", "error"
+    # A virtual address behind it may be on each node; processes listen on the first.
+    if same := ends.nodes_at.get(plain(own[0]), set()) - {node}:
+        return f"{plain(own[0])}, which {_listed(same)} has too", "error"
     near = {node}.union(*(ends.nodes_at.get(subnet(each), ()) for each in own))
     if state.table is None or is_down(link):
         return None
