@@ -24,6 +24,20 @@ if TYPE_CHECKING:  # what reads a line is for check-job alone
     from gpu_node.drift.job.job import Job
 
 
+_GLOO = "GLOO_SOCKET_IFNAME"
+# How a rank ends that finds no interface, and what to do.
+_NO_INTERFACE = {
+    IFNAME: (
+        "NCCL ends with 'Bootstrap : no socket interface found' on this node",
+        "name a prefix of each node's interface (bond0,eno1), or leave it to /etc/nccl.conf",
+    ),
+    _GLOO: (
+        "Gloo ends with 'Unable to find address for: NAME' on this node",
+        "name the interface of each node on that node, or leave it out",
+    ),
+}
+
+
 @rule(
     "job.variable",
     ("error", "warning"),
@@ -41,8 +55,8 @@ def variable(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fau
     for name, value in job.given.variables(nodes.name == job.launcher).items():
         if UNKNOWN in value:
             continue
-        if name == IFNAME and len(job.members) > 1 and not is_unset(value):
-            yield from _interface(state, nodes, value)
+        if name in _ENDS and len(job.members) > 1 and not is_unset(value):
+            yield from _interface(state, nodes, name, value)
         if nodes.name != job.launcher:
             continue
         if is_unknown(name):
@@ -57,37 +71,45 @@ def variable(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fau
             yield Fault(Variable(name), f"{value!r} {wrong}", "a valid value", severity="warning")
 
 
-def _interface(state: NodeState, nodes: Nodes, value: str) -> Iterator[Fault]:
+def _interface(state: NodeState, nodes: Nodes, name: str, value: str) -> Iterator[Fault]:
     names = candidates(state.network, oldest(state)) if state.network.links else []
     if not names:
         return
     fit = ", ".join(each for each in names if not is_never(each))
     fault = partial(
         Fault,
-        Variable(IFNAME),
+        Variable(name),
         wanted=f"one of {fit}" if fit else "an interface that reaches the other nodes",
-        fix="name a prefix of each node's interface (bond0,eno1), or leave it to /etc/nccl.conf",
+        fix=_NO_INTERFACE[name][1],
     )
-    chosen = selected(value, names)
+    chosen = _selected(state, name, value)
     if not chosen:
-        cause = "NCCL ends with 'Bootstrap : no socket interface found' on this node"
+        cause = _NO_INTERFACE[name][0]
         yield fault(f"{value} selects no interface", cause=cause)
     for each in chosen:
-        if why := unreached(nodes.name, state.network, each, nodes.once(_ends)):
-            cause = "NCCL listens there: the other nodes wait to connect, and the job hangs"
+        if why := unreached(nodes.name, state.network, each, nodes.once(_ENDS[name])):
+            cause = "the ranks listen there: the other nodes wait to connect, and the job hangs"
             yield fault(f"{value} selects {each}: {why[0]}", cause=cause, severity=why[1])
 
 
-def _ends(nodes: Nodes) -> Ends:
-    """Return where NCCL listens on each node of the job, by the line's NCCL_SOCKET_IFNAME."""
+def _selected(state: NodeState, name: str, value: str) -> list[str]:
+    """Return the interfaces that a value selects; Gloo takes whole names."""
+    whole = "=" if name == _GLOO else ""
+    return selected(whole + value, candidates(state.network, oldest(state)))
+
+
+def _ends(name: str, nodes: Nodes) -> Ends:
+    """Return where the ranks listen on each node of the job, by a variable of the line."""
     job = job_in(nodes)
 
-    def taken(name: str, state: NodeState) -> list[str]:
-        value = job.given.variables(name == job.launcher).get(IFNAME)
-        names = candidates(state.network, oldest(state))
-        return selected(value, names) if value and name in job.members else []
+    def taken(node: str, state: NodeState) -> list[str]:
+        value = job.given.variables(node == job.launcher).get(name)
+        return _selected(state, name, value) if value and node in job.members else []
 
     return ends_at(nodes, taken)
+
+
+_ENDS = {name: partial(_ends, name) for name in (IFNAME, _GLOO)}
 
 
 def _of_open_mpi(state: NodeState, nodes: Nodes, job: Job) -> Iterator[Fault]:
