@@ -72,12 +72,13 @@ find_program pdsh
 [ -z "$at" ] || printf 'pdsh\t%s\n' "$at"
 awk '/^(flags|Features)[ \t]*:/ { sub(/^[^:]*: */, ""); print "flags\t" $0; exit }' /proc/cpuinfo
 built=${TORCH_EXTENSIONS_DIR:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/torch_extensions}
-# loads VARIABLE FOLDER: prints both, with the next folder above that exists, its links followed.
+# loads VARIABLE FOLDER: prints both, with the next folder above that exists, its links followed. It
+# goes there.
 loads() {
   folder=$2
   case $folder in (/*) ;; (*) return ;; esac
   while [ ! -d "$folder/" ]; do folder=${folder%/*}; done
-  (cd -P -- "$folder/" 2>/dev/null && printf '%s\t%s\t%s\n' "$1" "$2" "$PWD")
+  ! cd -P -- "$folder/" 2>/dev/null || printf '%s\t%s\t%s\n' "$1" "$2" "$PWD"
 }
 {
   loads TORCHINDUCTOR_CACHE_DIR "${TORCHINDUCTOR_CACHE_DIR:-${TMPDIR:-/tmp}}"
