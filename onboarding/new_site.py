@@ -56,6 +56,7 @@ _EXISTS = worded(
     "a file that exists", "", "another folder", "correct that file; gpu-node onboard adds a node"
 )
 _ADVICE = "  # Found, or advised. Remove the # before what all should have, one line a key:"
+_ADVISED = re.compile(r"  # (driver|network|shm|limits|nccl): ")
 _BEGIN = "cluster: site\n\ndefaults:"
 _INVENTORY = '''\
 """The nodes of this cluster for pyinfra, from site.yml beside this file."""
@@ -391,10 +392,13 @@ def advised(
 ) -> str:
     """Return a cluster file with what was found as comments, in place of those of an earlier run.
 
-    Every other line stays. `places` has the output of ENVIRONMENTS of each node.
+    Every other line stays, and a key that the file sets is not suggested. `places` has the output
+    of ENVIRONMENTS of each node.
     """
     gpus = {name: f"    # gpu: {gpu}" for name, each in states.items() if (gpu := _gpu(each))}
-    comments = [f"  # {comment}" for comment in _defaults(nodes, states, places)]
+    suggested = _defaults(nodes, states, places)
+    keys = {line.partition(":")[0] for line in lines_of(text)}
+    comments = [f"  # {each}" for each in suggested if f"  {each.partition(':')[0]}" not in keys]
     given = text.split("\n")
     place = next((line for line in given if line.startswith("  ssh: {")), "defaults:")
     lines: list[str] = []
@@ -402,7 +406,7 @@ def advised(
     for line in given:
         host = re.fullmatch(r"  ([\"']?)(.+)\1:", line)
         name = host[2] if host else name
-        is_advice = line == _ADVICE or (is_advice and line.startswith("  # "))
+        is_advice = line == _ADVICE or (is_advice and bool(_ADVISED.match(line)))
         if is_advice or (name in gpus and line.startswith("    # gpu: {")):
             continue
         lines.append(line)

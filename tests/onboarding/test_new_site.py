@@ -326,6 +326,7 @@ cluster: lab
 defaults:
   workspace:
     path: /srv
+  shm: {size: 16G}
   # Found, or advised. Remove the # before what all should have, one line a key:
   # network: auto  # eth0 on a
   # from the first day
@@ -348,7 +349,9 @@ def test_what_is_found_later_is_added_to_a_file_of_the_user() -> None:
     """In place of an earlier suggestion; a node without an answer keeps its own."""
     text = advised(EDITED, NODES, {"a": states.state({})}, {})
     assert text.startswith("# ours\ncluster: lab\n\ndefaults:\n  # Found, or advised. Remove")
-    assert '\n  # driver: {version: "535.154.05"}  # a\n' in text and "eth0" not in text
+    assert '\n  # driver: {version: "535.154.05"}  # a\n' in text
+    assert "  # limits: " in text and "# shm: " not in text and "eth0" not in text
+    assert "\n  # from the first day\n\ngroups:" in text
     hosts = text[text.index("hosts:") :]
     assert hosts == EDITED[EDITED.index("hosts:") :].replace("V100, count: 1", "A100, count: 2")
     assert advised(text, NODES, {"a": states.state({})}, {}) == text
