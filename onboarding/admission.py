@@ -348,7 +348,7 @@ class Admission:
         rows = looked.rows(wanted, given.group)
         self.console.show(table(rows, self._changed))
         if stops := [row.subject for row in rows if row.verdict == "stop"]:
-            then = "do what is said above, and run the same command again"
+            then = "see the next steps above, then run the same command again"
             raise Stopped(worded(counted(len(stops), "stop"), ", ".join(stops), then=then))
         if refused:
             raise refused
