@@ -55,8 +55,9 @@ class Deployment:
     ) -> None:
         self.run, self.values, self.console, self.ask = run, values, console, ask
         self.keep = keep
-        # How each run of pyinfra ended.
+        # How each run of pyinfra ended, and the nodes that these may change.
         self.ended: list[Ended] = []
+        self.begun: list[str] = []
 
     def done(self) -> int:
         """Return the exit code."""
@@ -64,6 +65,7 @@ class Deployment:
             return self._done()
         except Interrupted:
             report_line(f"{LINE}, not proved; the next run finishes")
+            self.keep("interrupted", dict.fromkeys(self.begun, "not proved"))
             return 1
 
     def _done(self) -> int:
@@ -90,16 +92,17 @@ class Deployment:
         if self.run.dry:
             return self._foreseen(before, seen, to_repair)
         self.console.confirm(_question(before, to_repair), "the repair", "nothing was changed")
+        self.begun = to_repair
         code = self._repaired(seen, to_repair)
         after = self._part(report_of(self.run.inventory, self.ask()))
         self.console.show(table.render(after, self.console.width, of_run=self._again()))
         self.console.show(brief.outcome(before, after))
-        self._conclude(before, brief.repaired(before, after), to_repair)
+        self._conclude(before, brief.repaired(before, after))
         return code or _code(after)
 
-    def _conclude(self, before: Report, repaired: Mapping[str, str], nodes: list[str]) -> None:
+    def _conclude(self, before: Report, repaired: Mapping[str, str]) -> None:
         """Show how each run of pyinfra can be taken back, and keep what it has done."""
-        runs = {name: self.ended[-1].run for name in nodes}
+        runs = dict.fromkeys(self.begun, self.ended[-1].run)
         for each in self.ended:
             runs |= dict.fromkeys(each.recorded, each.run)
             if each.recorded:

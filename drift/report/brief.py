@@ -110,7 +110,7 @@ def _why_left(problem: Problem, before: Report, after: Report) -> str:
         return "needs manual action"
     was = {(name, *_key(each)) for name, host in before.hosts.items() for each in host.findings}
     if any((on.node, *_key(on.finding)) in was for on in problem.own if on.finding.fixable):
-        return "not repaired; its error is above"
+        return "not repaired, see above"
     return "found only after this repair; run the deploy again"
 
 

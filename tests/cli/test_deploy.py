@@ -123,7 +123,7 @@ def test_the_end_of_a_run_says_what_is_left_and_why(world: World, deploy: Deploy
     assert [line.split(maxsplit=2) for line in out.splitlines()[-5:-1]] == [
         ["repaired", "a100-01", "shm.too-small"],
         ["left", "v100-02", "unreachable"],
-        ["left", "v100-01", "shm.too-small: not repaired; its error is above"],
+        ["left", "v100-01", "shm.too-small: not repaired, see above"],
         ["left", "a100-02", "shm.container: needs manual action"],
     ]
 
@@ -338,6 +338,9 @@ def test_ctrl_c(world: World, deploy: Deploy) -> None:
     assert (code, err.splitlines()[-1]) == (
         *(1, "gpu-node: interrupted, not proved; the next run finishes"),
     )
+    with opened() as store:
+        kept = {each.node: each.name for each in store.events(identity("inventories/lab.py"))}
+    assert kept == dict.fromkeys(("a100-01", "v100-01"), "interrupted")
 
 
 @pytest.mark.parametrize(
