@@ -8,8 +8,9 @@ from shlex import quote
 from typing import Any, cast
 
 from gpu_node.drift.engine.rule import Fault, rule
-from gpu_node.drift.engine.subject import Path, Pid, Thing
+from gpu_node.drift.engine.subject import Path, Pid, RootOnly, Thing
 from gpu_node.drift.shm.daemon_json import SHM, ULIMITS, size_of, soft_limits, values_of
+from gpu_node.drift.ssh.sudo import becoming_root, ssh_user
 from gpu_node.drift.units import at_least, limit, size
 from gpu_node.facts.limits.state import Item
 from gpu_node.facts.node import NodeState
@@ -53,6 +54,26 @@ def docker_default(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     for container in state.shm.containers or ():
         if container.shm is not None and container.shm < LEAST:
             yield _container(container, wanted)
+
+
+@rule(
+    "shm.containers-unseen",
+    "info",
+    whole=True,
+    always=True,
+    why="a container with GPUs may be among them, with too little /dev/shm",
+    manual="report as root",
+)
+def containers_unseen(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    """docker or podman is there, and only root sees which processes are a container's."""
+    if state.shm.closed and has_gpus(state, wanted):
+        yield Fault(
+            subject=RootOnly("shm.containers"),
+            found=f"only root sees the mount namespaces of {state.shm.closed} processes",
+            wanted="an answer",
+            cause=f"the report asks as {ssh_user(state) or 'the SSH user'}, who is not root",
+            fix=becoming_root(ssh_user(state)),
+        )
 
 
 def has_gpus(state: NodeState, wanted: NodeWanted) -> bool:

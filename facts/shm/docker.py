@@ -22,11 +22,7 @@ from gpu_node.facts.probe.users_file import USERS_FILE
 
 SECTION, ROOTLESS, CONTAINERS = "shm.docker", "shm.rootless", "shm.containers"
 _MOST_CONTAINERS = 256
-# What is not known of containers, by the first word of a line.
-_UNSEEN = {
-    "more": "mount namespaces were not examined",
-    "closed": "processes are closed: only root sees their mount namespaces",
-}
+_CLOSED = "closed "
 _DAEMON = (
     "gn_docker",
     assigned(users_files=USERS_FILE) + shell("shm/docker_daemon", hidden=HIDDEN),
@@ -129,7 +125,12 @@ def taken_containers(readings: Readings) -> tuple[GpuContainer, ...] | None:
     """Return the known containers; None if no container is known, and some were not examined."""
     containers = _taken_in_part(readings, CONTAINERS, parse_containers)
     is_unread = CONTAINERS in {each.section for each in readings.unread}
-    return None if not containers and is_unread else containers
+    return None if not containers and (is_unread or taken_closed(readings)) else containers
+
+
+def taken_closed(readings: Readings) -> int:
+    """Return of how many processes only root sees whether they are a container's."""
+    return readings.take(CONTAINERS, parse_closed) or 0
 
 
 def _taken_in_part(
@@ -199,12 +200,17 @@ def parse(text: str) -> Docker:
 
 
 def parse_containers(text: str) -> tuple[tuple[GpuContainer, ...], str]:
-    """Parse the lines of gpu_containers.sh, and why some containers are unknown."""
-    lines = lines_of(text)
-    parts = [line.partition(" ") for line in lines]
-    whys = [f"{each} {_UNSEEN[kind]}" for kind, _, each in parts if kind in _UNSEEN]
-    containers = (_container(each) for each in lines if each.partition(" ")[0] not in _UNSEEN)
-    return tuple(containers), "; ".join(whys)
+    """Parse the lines of gpu_containers.sh, and why some containers are unknown: `more N`."""
+    lines = [line for line in lines_of(text) if not line.startswith(_CLOSED)]
+    containers = tuple(_container(line) for line in lines if not line.startswith("more "))
+    whys = [line.removeprefix("more ") for line in lines if line.startswith("more ")]
+    return containers, f"{whys[0]} mount namespaces were not examined" if whys else ""
+
+
+def parse_closed(text: str) -> int:
+    """Return of how many processes gpu_containers.sh cannot see the containers: `closed N`."""
+    lines = (line for line in lines_of(text) if line.startswith(_CLOSED))
+    return sum(int(line.removeprefix(_CLOSED)) for line in lines)
 
 
 def _container(line: str) -> GpuContainer:

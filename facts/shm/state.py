@@ -95,6 +95,8 @@ class ShmState(State):
     # What containers get by default, and the running ones that have GPUs.
     docker: container_managers.Docker | None = None
     containers: tuple[container_managers.GpuContainer, ...] | None = None
+    # The processes that only root sees: more containers may be among them.
+    closed: int = 0
 
 
 def parse_mount(text: str) -> Mount:
@@ -168,6 +170,7 @@ def parse(readings: Readings) -> ShmState:
         ipc=readings.take(remove_ipc.SECTION, remove_ipc.parse),
         docker=container_managers.taken(readings),
         containers=container_managers.taken_containers(readings),
+        closed=container_managers.taken_closed(readings),
     )
 
 
