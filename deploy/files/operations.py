@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Literal
 
 from pyinfra import host
@@ -44,6 +44,7 @@ def edited(
         except ValueError as error:
             problem = str(error)
     if problem:
+        _keep([f"{path}: stays as it is: {problem}"])
         yield unread(path, problem)
         return None
     if new == old["text"] and (old["exists"] or absent == "empty"):
@@ -56,10 +57,13 @@ def edited(
 
 def keep_lines(path: str, old: FileContent, new: str, shown: Callable[[str], str] = str) -> None:
     """Keep which lines of a file an operation will change, for what a dry run shows."""
+    now = shown(old["text"]) if old["exists"] else None
+    _keep(changed_lines(path, now, shown(new), FORTH))
+
+
+def _keep(lines: Iterable[str]) -> None:
     if not host.state.is_executing:
-        now = shown(old["text"]) if old["exists"] else None
-        lines = node_of(host).lines.setdefault(host.current_op_hash, [])
-        lines += changed_lines(path, now, shown(new), FORTH)
+        node_of(host).lines.setdefault(host.current_op_hash, []).extend(lines)
 
 
 @operation()
