@@ -15,6 +15,7 @@ from pyinfra.api import Host, State
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from gpu_node.deploy.engine import scripts
+from gpu_node.deploy.engine.run import node_of
 from gpu_node.deploy.engine.scripts import Script, origin, script
 from gpu_node.deploy.files.replace import replace
 from gpu_node.facts.probe.file_bytes import FileContent
@@ -26,11 +27,11 @@ ABSENT = FileContent(exists=False, text="", problem="")
 class Node:
     """A host whose commands run on this machine; `prints` is what was shown at once."""
 
-    print_prefix = "[node] "
+    name, print_prefix = "node", "[node] "
     print_input = False
 
     def __init__(self, shell: str) -> None:
-        self.shell = shell
+        self.shell, self.state = shell, self
         self.prints: list[str] = []
         self.reads = 0
 
@@ -149,7 +150,8 @@ def test_a_new_file_of_both(tmp_path: Path, backups: Path, shell: str) -> None:
     file, node = tmp_path / "conf", Node(shell)
     mine = replace(str(file), ABSENT, "mine\n", again=lambda text: f"{text}mine\n")
     file.write_text("theirs\n")
-    assert execute(node, mine)[0]
+    assert not node_of(cast(Host, node)).is_recorded
+    assert execute(node, mine)[0] and node_of(cast(Host, node)).is_recorded
     assert file.read_text() == "theirs\nmine\n"
     file.write_text("mine\n")
     written = file.stat().st_mtime_ns
