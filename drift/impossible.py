@@ -34,7 +34,7 @@ def impossible(wanted: NodeWanted) -> Iterator[Problem]:
             ("nccl", "version"), shown(wanted.nccl and wanted.nccl.version), why, "", then
         )
     own = capability(gpu)
-    if wanted.jobs is None or own is None:
+    if own is None or wanted.jobs is None:
         return
     for need in lacking(wanted.jobs, own):
         key, found = "precision", shown(need.name)
