@@ -32,6 +32,9 @@ _MIXED = (
     "model; a card for a display is no GPU to train on"
 )
 
+# Kernels of machines whose GPUs are on no PCI bus: Linux in Windows, and Jetson.
+_WITHOUT_BUS = re.compile("microsoft|tegra")
+
 
 def cards(state: DriverState) -> list[str]:
     """Return each GPU's model by nvidia-smi, else by its PCI id; the id where no table has it."""
@@ -95,8 +98,9 @@ def no_gpu(node: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]
     state = node.driver
     if state.devices is None or state.smi is None or cards(state):
         return
-    # Of a count that is wanted it is driver.gpu-differs; Windows and containers may hide the bus.
-    is_whole = is_machine(node) and "microsoft" not in (node.toolchain.kernel or "microsoft")
+    kernel = node.toolchain.kernel
+    is_whole = is_machine(node) and kernel is not None and not _WITHOUT_BUS.search(kernel)
+    # Of a count that is wanted it is driver.gpu-differs.
     if nodes.newcomer is not None or (wanted.gpu is None and is_whole):
         yield Fault(
             subject="GPUs",

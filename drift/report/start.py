@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from gpu_node.drift.driver.rules_gpus import no_gpu
 from gpu_node.drift.engine.blocking import blocks_a_job, hides_what_blocks, kinds
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.rule import Stops
@@ -44,7 +45,8 @@ def start(report: Report) -> Start:
     found = [(each.id, *one) for each in problems(hosts) for one in each.all]
     bare = [(why, name) for name, host in hosts.items() for why in _lacks(host)]
     stopped = [(why, node) for why, node, finding in found if _stops(finding, stopping, unread)]
-    stopped += [each for each in bare if each[0] == NO_GPU]
+    reported = {node for _, node, finding in found if finding.rule == no_gpu.id}
+    stopped += [each for each in bare if each[0] == NO_GPU and each[1] not in reported]
     unknown = [(why, node) for why, node, finding in found if hides_what_blocks(finding)]
     unknown += [each for each in bare if each[0] != NO_GPU]
     held = {node for _, node in stopped}

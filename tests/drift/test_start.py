@@ -71,6 +71,15 @@ def test_a_node_without_an_answer_is_unknown() -> None:
     assert start_line(report({"a": states.seen(TRAINS), "b": GONE})).style == "bold"
 
 
+def test_a_machine_without_a_gpu_is_named_once() -> None:
+    """With an exit code that says so, where the inventory has no word on GPUs."""
+    change = {"like": "new_with_a_v100", "driver": {"devices": []}}
+    nothing = {key: None for key in states.BASE["wanted"] if key != "address"}
+    whole = report({"n": Seen(states.wanted(nothing), states.state(change))})
+    assert start_line(whole).plain == "A job can start on 0 of 1 node; stopped by: driver.no-gpu"
+    assert whole.exit_code() == 2
+
+
 def test_a_node_that_only_launches_is_not_counted() -> None:
     """Nor compared with the others in what jobs need, nor a reason why one cannot start."""
     login = Seen(states.wanted({"gpu_model": "none"}), states.state({**EMPTY, "shm": LOW["shm"]}))
