@@ -566,7 +566,7 @@ class _Making:
         nodes, each = self._counts(outer, launch)
         self._ranked(launch, nodes)
         listed = self.given._listed()
-        names = [peer.name for peer in self.peers]
+        names = [peer.name for peer in self.peers if peer.gpus != 0]
         if listed:
             placed = self._placed(dict.fromkeys(listed, each), "--nodelist")
         elif nodes == 1:
