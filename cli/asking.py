@@ -22,6 +22,7 @@ from gpu_node.facts.ask.gather import Answer, gather, limited_data
 from gpu_node.facts.ask.via import FILES, SSH
 from gpu_node.facts.probe.peers import peers_of
 from gpu_node.inventories.connection.refused_keys import explained, refusal
+from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.interrupt import at_once
 from gpu_node.inventories.regular_file import why_no_folder, why_none
@@ -49,6 +50,11 @@ def ask(
         found = gather(
             inventory, limit, deep, data or {}, meanwhile=_importing(), waiting=named, only=only
         )
+    if SUDO.wrong is not None:
+        node, words = SUDO.wrong
+        then = "run it again; --limit selects the nodes that have the same password"
+        problem = worded(f"a password that is wrong on {node}", words, "the SSH user's", then)
+        raise click.ClickException(f"--ask-sudo-password: {problem}")
     return {name: _seen(inventory, name, answer) for name, answer in found.items()}
 
 

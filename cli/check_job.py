@@ -17,6 +17,7 @@ from gpu_node.inventories.errors import shown, worded
 @click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
 @click.argument("line", metavar="-- LAUNCH LINE", nargs=-1)
 @words.limit
+@words.sudo_password
 @click.option(
     "--from",
     "node",

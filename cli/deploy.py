@@ -16,6 +16,7 @@ from gpu_node.inventories.errors import did_you_mean, shown, worded
 @click.command(short_help="Repair the nodes of INVENTORY, and prove it.")
 @click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
 @words.limit
+@words.sudo_password
 @click.option(
     "--areas",
     metavar="A,B",

@@ -15,6 +15,7 @@ from gpu_node.inventories.errors import shown, worded
 @click.command(short_help="Read every node of INVENTORY and report what differs.")
 @click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
 @words.limit
+@words.sudo_password
 @click.option(
     "--format",
     "form",

@@ -14,6 +14,7 @@ FORMATS = ("table", "json")
 @click.command(short_help="Say which driver, CUDA, torch and NCCL fit all nodes.")
 @click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
 @words.limit
+@words.sudo_password
 @click.option("--format", "form", type=Choice(FORMATS), default=FORMATS[0], show_default=True)
 @click.option(
     "--answers",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.command(short_help="Print DeepSpeed's hostfile of INVENTORY.")
 @click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
 @words.limit
+@words.sudo_password
 @click.option(
     "--healthy",
     is_flag=True,

@@ -25,7 +25,8 @@ KNOWN = "~/.ssh/known_hosts"
     shell_complete=completion.files,
     help="The private key; default: the agent's and ~/.ssh's.",
 )
-@click.option("--sudo", is_flag=True, help="Commands run through sudo, without a password.")
+@click.option("--sudo", is_flag=True, help="Commands run through sudo.")
+@words.sudo_password
 @click.option(
     "--accept-host-key",
     "accept",

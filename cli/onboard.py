@@ -16,6 +16,7 @@ from gpu_node.inventories.errors import worded
 @click.argument("name", required=False, callback=words.name)
 @click.argument("address", required=False, callback=words.address, metavar="[ADDRESS[:PORT]]")
 @words.cluster_file
+@words.sudo_password
 @click.option(
     "--from",
     "file",

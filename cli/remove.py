@@ -13,6 +13,7 @@ from gpu_node.inventories.interrupt import LINE, Interrupted, report
 @click.command(short_help="Remove a node from the cluster.")
 @click.argument("name", shell_complete=completion.nodes)
 @words.cluster_file
+@words.sudo_password
 @click.option("--dry", is_flag=True, help="Show what is removed from FILE.yml; changes nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Do it without asking.")
 def remove(name: str, inventory: str, dry: bool, yes: bool) -> int:

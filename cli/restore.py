@@ -15,6 +15,7 @@ from gpu_node.inventories.errors import shown, worded
 @click.command(short_help="Put a node's configuration files back as before a run.")
 @click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
 @click.argument("node", shell_complete=completion.nodes)
+@words.sudo_password
 @click.option(
     "--run",
     metavar="ID",

@@ -24,6 +24,7 @@ def _bytes(context: click.Context, option: click.Parameter, written: str) -> int
 @click.command(short_help="Run an all-reduce across the nodes of INVENTORY.")
 @click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
 @words.limit
+@words.sudo_password
 @click.option(
     "--python", metavar="PATH", default="", help="The Python that has torch, on every node."
 )

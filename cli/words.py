@@ -5,16 +5,19 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import click
 
 from gpu_node.cli import completion
 from gpu_node.cli.loading import loading
 from gpu_node.facts.ask.pyinfra_file import INVENTORIES, NO_INVENTORY, pyinfra_file, wrong_suffix
+from gpu_node.facts.ask.via import SSH
 from gpu_node.history import when
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.fields.addresses import ADDRESS, is_address, with_port
@@ -32,6 +35,26 @@ limit = click.option(
     shell_complete=completion.limits,
     help="A group or host (pattern).",
 )
+
+
+def sudo_password(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command that asks nodes --ask-sudo-password; it is typed before a node is asked."""
+
+    @click.option(
+        "--ask-sudo-password",
+        "asks",
+        is_flag=True,
+        help="Ask for the SSH user's password for sudo, once for all nodes.",
+    )
+    @wraps(command)
+    def asking(*, asks: bool, **given: Any) -> int:
+        if asks:
+            _ask_sudo_password(given)
+        return command(**given)
+
+    return asking
+
+
 cluster_file = click.option(
     "--inventory",
     required=True,
@@ -39,6 +62,33 @@ cluster_file = click.option(
     shell_complete=completion.files,
     help="The cluster file (.yml), or the .py file beside it.",
 )
+
+
+def _ask_sudo_password(given: Mapping[str, Any]) -> None:
+    """Ask for the password; refuse it beside what uses no sudo, and without a terminal."""
+    beside = {
+        f"with --via {given.get('via')}": given.get("via", SSH) != SSH,
+        "with --answers": given.get("answers") is not None,
+        "without --sudo": given.get("sudo") is False,
+    }
+    for other in (other for other, is_given in beside.items() if is_given):
+        allowed = "both" if other.startswith("without") else "one of them"
+        raise click.UsageError(worded(f"--ask-sudo-password {other}", "", allowed))
+    with loading():
+        from gpu_node.inventories.connection.sudo import SUDO
+        from gpu_node.onboarding.errors import ContactError
+        from gpu_node.onboarding.trust.password import asked, is_attended
+    if not is_attended():
+        problem = worded("no terminal to ask on", "", "a terminal")
+        raise click.UsageError(f"--ask-sudo-password: {problem}")
+    try:
+        secret = asked("Password for sudo on the nodes: ")
+    except ContactError as error:
+        raise click.ClickException(f"--ask-sudo-password: {error}") from None
+    if secret is None:
+        problem = worded("no password", "", "the one that sudo asks the SSH user for")
+        raise click.ClickException(f"--ask-sudo-password: {problem}")
+    SUDO.give(secret.reveal())
 
 
 def inventory(_: click.Context, __: click.Parameter, word: str) -> str:

@@ -20,7 +20,8 @@ from gpu_node.facts.probe.bounds import in_words
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import SSH_PORT, Peer, peers_of
 from gpu_node.facts.probe.protocol import MARK, Section, Unreadable, read, render, time_limit
-from gpu_node.facts.probe.request import listed
+from gpu_node.facts.probe.request import listed, request_of
+from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.inventories.schema import InventoryError, NodeWanted
 from gpu_node.verify import nodes
 from gpu_node.verify.nodes import RankOutput
@@ -46,6 +47,12 @@ class Node:
     def name(self) -> str:
         """Its name in the inventory."""
         return self.peer.name
+
+    @property
+    def by_sudo(self) -> bool:
+        """Whether root starts the training user's programs: only root's part gets a password."""
+        request = request_of(self.host.data.dict())
+        return SUDO.is_given and request.sudo and request.trains_apart
 
     def python(self) -> str:
         """The Python that the inventory names; "" if it names none."""
@@ -92,7 +99,7 @@ def look(node: Node, run: str, python: str, names: list[str]) -> Look:
     """Write the job to a node and check its Python; raises Refused."""
     try:
         section = nodes.look(run, node.user, python, names, node.name)
-        text = ask(node.host.connector, node.host, section)
+        text = ask(node.host.connector, node.host, section, node.by_sudo)
     except Unreadable as error:
         raise Refused(f"{node.name}: {error}") from error
     if text.startswith(nodes.SAME_MACHINE):
@@ -111,9 +118,8 @@ def look(node: Node, run: str, python: str, names: list[str]) -> Look:
 def rank_output(node: Node, run: str) -> RankOutput:
     """Return the output of a node's ranks so far; empty if the node does not answer any more."""
     try:
-        return nodes.parse_rank_output(
-            ask(node.host.connector, node.host, nodes.rank_output(run, node.user))
-        )
+        section = nodes.rank_output(run, node.user)
+        return nodes.parse_rank_output(ask(node.host.connector, node.host, section, node.by_sudo))
     except Unreadable:
         return RankOutput()
     except Exception as error:  # an invalid answer
@@ -134,10 +140,10 @@ def end(node: Node, run: str) -> tuple[str, ...]:
     section = nodes.end(run, node.user)
     try:
         try:
-            left = nodes.parse_end(ask(node.host.connector, node.host, section))
+            left = nodes.parse_end(ask(node.host.connector, node.host, section, node.by_sudo))
         except Unreadable:
             with fresh(node.host) as connector:
-                left = nodes.parse_end(ask(connector, node.host, section))
+                left = nodes.parse_end(ask(connector, node.host, section, node.by_sudo))
     except (Unreadable, ConnectError) as error:
         raise Refused(
             f"{node.name}: cannot clean up: {error}; what runs there ends by its time limit; "
@@ -150,7 +156,8 @@ def launch(node: Node, script: str, seconds: int) -> str:
     """Run the launching node's script; return what broke it, "" if it ran to its end."""
     try:
         with ctx_host.use(node.host):
-            execute(node.host.connector, nodes.as_trainer(node.user, script), seconds)
+            script = nodes.as_trainer(node.user, script)
+            execute(node.host.connector, script, seconds, {"_sudo": node.by_sudo})
     except NoAnswerInTime:
         return f"{node.name}: the launcher did not end within {seconds} s"
     except NoAnswer as error:

@@ -2,9 +2,10 @@
 
     python -m gpu_node.deploy.engine.pyinfra_child PARENT ENDED ARGUMENTS...
 
-The child ends when the process PARENT ends. It writes how the run ended to the file ENDED, as JSON:
-the fields of `Ended` but the code. The parent starts it with the signals of HELD_BACK blocked:
-during the imports of Python and pyinfra they would print tracebacks.
+The child ends when the process PARENT ends. Its stdin has the password for sudo, or nothing. It
+writes how the run ended to the file ENDED, as JSON: the fields of `Ended` but the code. The parent
+starts it with the signals of HELD_BACK blocked: during the imports of Python and pyinfra they would
+print tracebacks.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ def main() -> None:
     from pyinfra_cli.cli import cli
     from pyinfra_cli.main import main as pyinfra
 
+    from gpu_node.inventories.connection.sudo import SUDO
     from gpu_node.inventories.pyinfra_patches import reword
     from gpu_node.inventories.terminal import show_error
 
+    SUDO.from_parent(sys.stdin.buffer.read())
     sys.excepthook = show_error
     reword()
     if cli.callback is not None:

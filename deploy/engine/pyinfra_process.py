@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -15,6 +16,7 @@ from types import FrameType
 
 from gpu_node.deploy.engine.pyinfra_child import HELD_BACK
 from gpu_node.facts.ask.pyinfra_file import loadable
+from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.inventories.interrupt import Interrupted, handled
 
 CHILD = "gpu_node.deploy.engine.pyinfra_child"
@@ -75,11 +77,14 @@ class _Run:
             try:
                 out = subprocess.DEVNULL if "--json" in command else None
                 self.process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=out, env=kept
+                    command, stdin=subprocess.PIPE, stdout=out, env=kept
                 )
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
             with self.process as process:
+                if process.stdin is not None:
+                    with suppress(BrokenPipeError), process.stdin as stdin:
+                        stdin.write(SUDO.to_child())
                 if self.pressed:  # another thread took it meanwhile
                     self._pass_on(process)
                 code = process.wait()

@@ -106,7 +106,7 @@ def _copy(
     ssh = ["ssh", *STRICT, "-p", str(Peer.model_validate(peer).port)]
     data, tree = host.data.dict(), f"{partial_of(path)}/tree"
     to = place(Peer.model_validate(peer), request_of(data).user, tree)
-    argv = [*command(version), *receiver(data, request_of(data).user, tree)]
+    argv = [*command(version), *receiver(host.name, data, request_of(data).user, tree)]
     argv = sender(account(state, source), path, [*argv, "-e", shlex.join(ssh), f"{path}/", to])
     try:
         total = _kib(state, source, path) * _KIB

@@ -16,6 +16,7 @@ from pyinfra.api import FunctionCommand, Host, State, operation
 
 from gpu_node.deploy.engine.ask_all import AskAll
 from gpu_node.deploy.engine.effect import unchecked
+from gpu_node.deploy.engine.rights import of_inventory
 from gpu_node.deploy.engine.run import Slot, run_of
 from gpu_node.deploy.engine.scripts import as_user, script
 from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, keep_or_restore
@@ -24,7 +25,7 @@ from gpu_node.deploy.files.replace import Edit, replace, sum_of, unread
 from gpu_node.deploy.ssh.node_lines import disable, enable, with_lines
 from gpu_node.drift.ssh.mesh import authorized_line, is_installers
 from gpu_node.drift.ssh.rules import refused
-from gpu_node.facts.ask.execute import execute
+from gpu_node.facts.ask.execute import SSH_USER, execute
 from gpu_node.facts.limits.state import ResourceLimits
 from gpu_node.facts.limits.unsettled import waits
 from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
@@ -92,9 +93,12 @@ def _public_keys(state: State) -> Mapping[str, str | None]:
 
 def _public_key(host: Host) -> str | None:
     fact = TrainingAccount()
-    command = fact.command(user=request_of(host.data.dict()).user)
+    request = request_of(host.data.dict())
+    command = fact.command(user=request.user)
+    # What is another user's is read by root's part, as in a report.
+    rights = of_inventory(host) if request.trains_apart else SSH_USER
     try:
-        _, output = execute(host.connector, command, _ASK_SECONDS)
+        _, output = execute(host.connector, command, _ASK_SECONDS, rights)
         key: str | None = fact.process(output.stdout_lines).get("public")
     except Exception:  # no answer, or one that cannot be parsed
         return None

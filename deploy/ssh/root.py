@@ -1,15 +1,16 @@
-"""Whether the deploy can become root on a node: as the SSH user, or by sudo without a password."""
+"""Whether the deploy can become root on a node: as the SSH user, or by sudo."""
 
 from __future__ import annotations
 
 from pyinfra.api import Host
 
 from gpu_node.drift.ssh.sudo import becoming_root
-from gpu_node.facts.ask.execute import NoAnswer, execute
+from gpu_node.facts.ask.execute import SSH_USER, NoAnswer, execute
 from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.ask.sudo import why_refused
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.connection.commands import password_shown
+from gpu_node.inventories.connection.sudo import SUDO
 
 SUDO_SECONDS = 20
 # pyinfra would treat sudo's message as a request to prompt for the password.
@@ -50,12 +51,13 @@ def require_sudo(host: Host) -> None:
         raise ProbeError(f"{problem}; nothing was changed")
     if not data.get("_sudo"):
         return
+    asked, rights = (_ASK_SUDO, SSH_USER) if not SUDO.is_given else ("true", {"_sudo": True})
     try:
-        done, output = execute(host.connector, _ASK_SUDO, SUDO_SECONDS)
+        done, output = execute(host.connector, asked, SUDO_SECONDS, rights)
     except NoAnswer as error:
         raise ProbeError(f"sudo: {error}; nothing was changed") from error
     if done:
         return
-    words = "\n".join(line.removeprefix("refused: ") for line in output.stdout_lines)
+    words = "\n".join(line.removeprefix("refused: ") for line in output.output_lines)
     refused = why_refused(words, data.get("ssh_user") or "")
     raise ProbeError(f"{refused.reason} ({refused.words}); nothing was changed: {refused.fix}")

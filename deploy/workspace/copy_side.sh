@@ -1,5 +1,6 @@
 # Begin one side of a copy, as the tree's owner: rsync's server that receives it, or its client.
-# Variables: path; side (send or receive); sudo (yes: who logs in may become root); excludes (one
+# Variables: path; side (send or receive); sudo (yes: who logs in may become root; asks: by a password,
+# for which rsync has no room: its stdin is the other end's); excludes (one
 # option of rsync a line); instead (what another user does instead of root). Arguments: rsync's. What copier.sh has stands in front.
 # shellcheck shell=sh disable=SC2034,SC2154
 # Below: root uses only folders that no other user may change meanwhile; rsync applies its own
@@ -31,11 +32,13 @@ start() {
   all=rsync
   for each; do all="$all $(quoted "$each")"; done
   user=$who
+  [ "$sudo" != asks ] || [ "$user" = "$me" ] || no "it belongs to $user, and rsync cannot give sudo a \
+password; nothing was copied: let $user $instead, or allow sudo without one there (NOPASSWD)"
   echo "gpu-node as $who" >&2
   cd / && as_user "exec $all"
   exit
 }
-if [ "$mine" != 0 ] && { [ "$sudo" != yes ] || [ "$side" = send ]; }; then
+if [ "$mine" != 0 ] && { [ "$sudo" = no ] || [ "$side" = send ]; }; then
   exec rsync "$@"
 fi
 whose "$path"

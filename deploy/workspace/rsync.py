@@ -192,7 +192,7 @@ def _pass(
         logger.error(f"{host.print_prefix}{path}: nothing was sent: {visible(str(error))}")
         return False
     ssh = near or ["ssh", *STRICT, "-p", str(target.port)]
-    argv = command(excludes, version, removal) + receiver(data, user, path, excludes)
+    argv = command(excludes, version, removal) + receiver(host.name, data, user, path, excludes)
     argv += ["-e", shlex.join(ssh), f"{origin}/", to]
     if is_local:
         argv = local_sender(origin, argv, excludes)

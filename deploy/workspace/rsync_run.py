@@ -17,6 +17,7 @@ from pyinfra.api import Host, State
 from gpu_node.facts.probe.request import request_of
 from gpu_node.facts.probe.training_user import as_training_user
 from gpu_node.inventories.connection.capped import TooMuch, begun
+from gpu_node.inventories.connection.sudo import SUDO
 
 # Progress has no newline at its end: an error is printed after it, on the same line.
 _PROGRESS = re.compile(
@@ -145,7 +146,13 @@ def on_node(state: State, source: str, argv: list[str], seconds: float) -> Itera
     transport = client.get_transport() if client else None
     if transport is None:
         raise OSError(f"{source} is not connected")
-    with begun(transport, as_trainer(another_user(host), argv), BEGIN_SECONDS) as channel:
+    user = another_user(host)
+    if user and SUDO.asks(source):
+        raise OSError(
+            f"{user} sends it, and rsync cannot give sudo a password: allow it without one "
+            f"on {source} (NOPASSWD), or log in there as {user} or root"
+        )
+    with begun(transport, as_trainer(user, argv), BEGIN_SECONDS) as channel:
         channel.set_combine_stderr(True)
         # rsync itself stops a little earlier.
         channel.settimeout(IDLE_SECONDS + BEGIN_SECONDS)

@@ -18,7 +18,8 @@ from gpu_node.inventories.schema import NodeWanted
     whole=True,
     always=True,
     why="facts that only root can read are unknown, and no repair is possible",
-    manual="allow the SSH user to run sudo without a password and without a terminal",
+    manual="allow the SSH user to run sudo without a terminal, and without a password or with "
+    "--ask-sudo-password",
     alone="Repair the problems that need no root.",
     explains_unread=(RootOnly,),
 )
@@ -30,7 +31,7 @@ def sudo_refused(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     yield Fault(
         subject="sudo",
         found=refused.words,
-        wanted="sudo -n without a password and without a terminal",
+        wanted="sudo without a terminal, and without a password or with --ask-sudo-password",
         cause=f"{refused.reason}: what only root can read is unknown, and no repair can be made",
         fix=refused.fix,
     )

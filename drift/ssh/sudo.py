@@ -36,7 +36,10 @@ def advice_on(unread: UnreadSection, state: NodeState) -> tuple[str, str] | None
 def becoming_root(user: str) -> str:
     """Return how an SSH user without sudo becomes root."""
     allow = "write `ssh: {sudo: true}` into the inventory; if sudo asks for a password there"
-    return f"{allow}, {line_for(user)}; {AS_ROOT} (ssh: {{user: root}})"
+    return (
+        f"{allow}, give it (--ask-sudo-password), or {line_for(user)}; {AS_ROOT} "
+        "(ssh: {user: root})"
+    )
 
 
 def ssh_user(state: NodeState) -> str:

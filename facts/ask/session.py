@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from paramiko import Transport
@@ -80,11 +81,14 @@ def probe(
     fact = NodeProbe()
     fact.only = only
     request = request_of(host.data.dict(), deep)
-    script = fact.script_for(request)
+    connector = connector or host.connector
+    # Of the connectors ours alone knows a password.
+    fact.by = getattr(connector, "by_sudo", dict)() if request.sudo else {}
+    script = fact.script_for(replace(request, asks=bool(fact.by)))
     asked = time.time()
-    lines = _answered(connector or host.connector, script, time_limit(fact.asked))
+    lines = _answered(connector, script, time_limit(fact.asked))
     fact.times = Times(asked, time.time())
-    return _reached(state_of(fact, lines, request), connector or host.connector)
+    return _reached(state_of(fact, lines, request), connector)
 
 
 def _reached(state: NodeState, connector: BaseConnector) -> NodeState:

@@ -31,8 +31,15 @@ class _Known(NamedTuple):
 
 _LINE = f"{_VISUDO} `USER ALL=(ALL) NOPASSWD: ALL`"
 _ALLOW = f"{_LINE}; {AS_ROOT}"
+_ANOTHER = "type it again; --limit selects the nodes that have the same password"
 # The first kind that matches a line of output counts: a request for a password is the last line.
 _KNOWN = (
+    _Known(r"^sudo refuses this password", "the password is not the one of USER there", _ANOTHER),
+    _Known(
+        r"^this password was not tried",
+        "another node has refused the password: more attempts could lock the account",
+        _ANOTHER,
+    ),
     _Known(
         r"must have a tty",
         "requiretty is set in the node's sudoers: sudo refuses to run without a terminal, and a "
@@ -61,9 +68,14 @@ _KNOWN = (
         f"remove that option; {AS_ROOT}",
     ),
     _Known(
-        r"password (is )?expired|account validation|account management",
+        r"password (is )?expired|Account expired|account validation|account management",
         "PAM refuses the account of USER",
         f"as root, run chage -l USER, which shows whether it has expired; {AS_ROOT}",
+    ),
+    _Known(
+        r"no password was provided",
+        "sudo asks USER for more than a password, such as a one-time code",
+        _ALLOW,
     ),
     _Known(
         r"no answer within",
@@ -73,8 +85,8 @@ _KNOWN = (
     _Known(
         r"password is required|terminal is required|no tty present|no askpass|"
         r"authentication is required",
-        "sudo asks USER for a password, and there is no terminal to ask on",
-        _ALLOW,
+        "sudo asks USER for a password",
+        f"give it (gpu-node ... --ask-sudo-password), or {_ALLOW}",
     ),
 )
 _OTHER = _Known("", "sudo does not run commands as root for USER", _ALLOW)

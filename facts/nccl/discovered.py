@@ -33,7 +33,8 @@ class Discovered:
 
 def section(request: ProbeRequest, shared: tuple[tuple[str, str], ...]) -> Section:
     """Return the section; `shared` has the program for an environment's Python, and owner.sh."""
-    given = {"user": request.user, "owner_sudo": "yes" if request.sudo else "no"}
+    by_sudo = "yes" if request.sudo and not request.asks else "no"
+    given = {"user": request.user, "owner_sudo": by_sudo}
     given |= {"owner_seconds": str(_EACH), "found_seconds": str(_SECONDS), "deep": ""}
     script = assigned(**given) + shell("env/training_user") + shell("nccl/discovered", most=MOST)
     seconds = _SECONDS + _EACH + 5

@@ -44,7 +44,7 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     If the inventory names none, one section finds those with torch. `deep` reads each library
     completely, to compare its sha256 with the RECORD; not of environments that are not named.
     """
-    asked = [_environment(prefix, request.deep, request.sudo) for prefix in request.environments]
+    asked = [_environment(prefix, request) for prefix in request.environments]
     if not asked:
         return (*libnccl.SECTIONS, unnamed.section(request, _ASKING))
     return (*libnccl.SECTIONS, places(request.environments), *asked)
@@ -77,12 +77,13 @@ _SHARED = ("gn_environment", owner.ENVIRONMENT_OWNER + shell("nccl/environment")
 _ASKING = (("gn_asked", ASKED), owner.SHARED, _SHARED)
 
 
-def _environment(prefix: str, deep: bool, sudo: bool) -> Section:
-    seconds = DEEP_SECONDS if deep else ENVIRONMENT_SECONDS
-    given = {"prefix": prefix, "deep": "deep" if deep else ""}
-    given |= {"owner_sudo": "yes" if sudo else "no", "owner_seconds": str(seconds - 2)}
+def _environment(prefix: str, request: ProbeRequest) -> Section:
+    seconds = DEEP_SECONDS if request.deep else ENVIRONMENT_SECONDS
+    given = {"prefix": prefix, "deep": "deep" if request.deep else ""}
+    by_sudo = "yes" if request.sudo and not request.asks else "no"
+    given |= {"owner_sudo": by_sudo, "owner_seconds": str(seconds - 2)}
     command = assigned(**given) + 'eval "$gn_owner$gn_environment"'
-    return Section(section_of(prefix), command, seconds, _ASKING)
+    return Section(section_of(prefix), command, seconds, _ASKING, root=request.trains_apart)
 
 
 def section_of(prefix: str) -> str:

@@ -3,7 +3,8 @@
 import base64
 import gzip
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
@@ -68,6 +69,8 @@ class ProbeFact(FactBase[dict[str, Any]]):
     asked: Sequence[Section] = ()
     # Set if the caller records when it asks; pyinfra's own facts do not.
     times: Times | None = None
+    # Variables of by_sudo.sh with a password: for a script that is sent by stdin alone.
+    by: Mapping[str, str] = MappingProxyType({})
 
     @staticmethod
     @override
@@ -83,7 +86,7 @@ class ProbeFact(FactBase[dict[str, Any]]):
     def script_for(self, request: ProbeRequest) -> str:
         """Return the script for a request."""
         self.asked = self.sections_for(request)
-        return render(self.asked, sudo=request.sudo)
+        return render(self.asked, sudo=request.sudo, by=self.by)
 
     def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
         """Return the sections to ask; most areas ask only about the node."""

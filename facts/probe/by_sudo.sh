@@ -9,7 +9,8 @@ cd /; gn_user=\$SUDO_USER gn_top=$gn_top gn_left=$gn_left; export gn_user gn_top
 $gn_rooted"
   # A command in the background, as gn_limit may have, reads /dev/null in place of stdin.
   gn_text=$( {
-    printf '%s\n' "$gn_script" 2>/dev/null | { gn_limit "$1" 'sudo -n -H sh <&3' @most@; } 3<&0
+    printf '%s\n' ${gn_fed:+"$gn_fed"} "$gn_script" 2>/dev/null |
+      { gn_limit "$1" "$gn_sudo <&3" @most@; } 3<&0
   } 2>&1 </dev/null ); gn_rc=$?
   gn_answer=
   case $gn_text in

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeVar
@@ -49,6 +49,7 @@ _BEGIN = re.compile(
 
 # The name in the answer of sudo's output if it refuses.
 SUDO = "sudo"
+_WITHOUT_PASSWORD = {"gn_sudo": "sudo -n -H sh", "gn_fed": ""}
 # The time limit of sudo itself, which may ask a directory about the user.
 SUDO_SECONDS = 10
 
@@ -166,10 +167,13 @@ class Readings:
         return None
 
 
-def render(sections: Iterable[Section], sudo: bool = False) -> str:
+def render(
+    sections: Iterable[Section], sudo: bool = False, by: Mapping[str, str] | None = None
+) -> str:
     """Return the script for `sections`: POSIX sh, for dash, bash 4.2 and busybox.
 
-    With `sudo`, one sudo, which must not ask for a password, runs the sections that need root.
+    With `sudo`, one sudo runs the sections that need root; `by` has variables of by_sudo.sh where
+    it asks for a password.
     """
     sections = list(sections)
     rooted = [section for section in sections if sudo and section.root]
@@ -184,7 +188,9 @@ def render(sections: Iterable[Section], sudo: bool = False) -> str:
     first = (
         [f"gn_prologue={shlex.quote(prologue)}", 'eval "$gn_prologue"'] if rooted else [prologue]
     )
-    last = [_packed("gn_rooted", rooted), BY_SUDO, f"gn_by_sudo {_sudo_seconds(rooted)}"]
+    started = assigned(**{**_WITHOUT_PASSWORD, **(by or {})})
+    by_sudo = f"{started}{BY_SUDO}\ngn_by_sudo {_sudo_seconds(rooted)}"
+    last = [_packed("gn_rooted", rooted), by_sudo]
     script = [*first, *_calls(own), *(last if rooted else ())]
     return "\n".join([BEGIN, *script, *_calls(lists), *_calls(ends), END])
 

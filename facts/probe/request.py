@@ -81,7 +81,7 @@ class ProbeRequest:
     `port` that of its sshd. `mesh` asks what its logins to the others need, and with `logins` tries
     them: in a large cluster some of them, or with `every_login` each. `user` is the
     training user; empty: the SSH user. `trains_apart`: the training user is not the SSH user.
-    `sudo`: the SSH user may become root.
+    `sudo`: the SSH user may become root; `asks`: by a password, which only root's part gets.
     `below` are the directories whose content is examined too, each with its mode.
     `variables` are the environment variables that the inventory sets. `packages` are the driver's
     packages, for apt and for rpm. `workspaces` are the directories that are copied beside
@@ -99,6 +99,7 @@ class ProbeRequest:
     every_login: bool = False
     variables: Sequence[str] = ()
     sudo: bool = False
+    asks: bool = False
     trains_apart: bool = False
     directories: Sequence[str] = ()
     below: Sequence[tuple[str, str]] = ()

@@ -26,8 +26,8 @@ def password_shown(arguments: Mapping[str, Any]) -> str:
     for key in ("_sudo_password", "_su_password"):
         if arguments.get(key):
             why = "all users of the node could read it in the list of its processes"
-            then = "allow it in the node's sudoers with NOPASSWD, or log in as root"
-            return worded(key, why, "sudo without a password", then)
+            then = "--ask-sudo-password of gpu-node, or NOPASSWD in the node's sudoers"
+            return worded(key, why, "no password in the inventory", then)
     return ""
 
 

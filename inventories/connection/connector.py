@@ -25,12 +25,14 @@ from pyinfra.connectors.ssh_util import raise_connect_error
 from pyinfra.connectors.util import CommandOutput, make_unix_command_for_host
 from typing_extensions import override
 
-from gpu_node.inventories.connection.capped import LONGEST_SECONDS, run
+from gpu_node.inventories.connection.capped import LONGEST_SECONDS, Answer, run
 from gpu_node.inventories.connection.client import Client
 from gpu_node.inventories.connection.commands import Output, Shown, password_shown, stdin_bytes
 from gpu_node.inventories.connection.names import INVENTORY
 from gpu_node.inventories.connection.refused_keys import explained, refusal
 from gpu_node.inventories.connection.ssh_config import destination
+from gpu_node.inventories.connection.sudo import SECONDS as SUDO_SECONDS
+from gpu_node.inventories.connection.sudo import SUDO, Feed
 from gpu_node.inventories.connection.transport import CONNECT_SECONDS, ended_after, within
 from gpu_node.inventories.errors import quoted
 
@@ -153,6 +155,13 @@ class Connector(SSHConnector):
         seconds = arguments.pop("_timeout", None) or LONGEST_SECONDS
         stdin = stdin_bytes(arguments.pop("_stdin", None))
         codes = arguments.pop("_success_exit_codes", None) or (0,)
+        feed = self._sudo_feed() if arguments.get("_sudo") else None
+        if feed is not None:
+            if feed.refusal:
+                return False, Output(Answer(1, [("stderr", f"{feed.refusal}\n".encode())]))
+            # A terminal would print the password.
+            terminal, stdin = False, f"{feed.lines}\n".encode() + stdin
+            command = StringCommand(feed.behind(""), command, _separator="")
         made = make_unix_command_for_host(self.state, self.host, command, **arguments)
         logger.debug("Running command on %s: (pty=%s) %s", self.host.name, terminal, made)
         if print_input:
@@ -161,7 +170,7 @@ class Connector(SSHConnector):
         try:
             answer = run(
                 self._transport(),
-                made.get_raw_value(),
+                feed.line(made.get_raw_value()) if feed else made.get_raw_value(),
                 seconds,
                 stdin,
                 bool(terminal),
@@ -174,6 +183,16 @@ class Connector(SSHConnector):
             if shown:
                 shown.end()
         return answer.code in codes, Output(answer)
+
+    def by_sudo(self) -> dict[str, str]:
+        """Return variables of the probe, which starts sudo itself; none without a password."""
+        feed = self._sudo_feed()
+        return {} if feed is None else {"gn_sudo": feed.shell, "gn_fed": feed.lines}
+
+    def _sudo_feed(self) -> Feed | None:
+        return SUDO.feed(
+            self.host.name, lambda line, stdin: run(self._transport(), line, SUDO_SECONDS, stdin)
+        )
 
     @override
     def _put_file(self, filename_or_io: str | IO[Any], remote_location: str) -> None:

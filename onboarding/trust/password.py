@@ -63,12 +63,17 @@ def given(from_stdin: bool) -> Secret | None:
     return _first_line() if from_stdin else _checked(found, VARIABLE)
 
 
+def is_attended() -> bool:
+    """Whether a user at a terminal can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def asked(ask_for: str) -> Secret | None:
     """Return what the user types at a prompt, without echo; None without a terminal or an answer.
 
     Raises ContactError where it is not UTF-8.
     """
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not is_attended():
         return None
     # Only where Ctrl-C raises does getpass show again what is typed.
     can_raise = handled(signal.default_int_handler, signal.SIGINT)

@@ -9,13 +9,15 @@ from paramiko import SSHException, Transport
 from typing_extensions import Self
 
 from gpu_node.facts.ask.sudo import why_refused
-from gpu_node.inventories.connection.capped import TooMuch, run
+from gpu_node.inventories.connection.capped import Answer, TooMuch, run
+from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.inventories.escape import visible
 from gpu_node.onboarding.errors import ContactError
 from gpu_node.onboarding.trust.host_keys import Server
 
 ROOT = "root"
 _SHORT_SECONDS = 20
+_SUDO = "env LC_ALL=C sudo -n sh -c "
 _GREETING = "gpu-node: a session"
 
 
@@ -45,16 +47,23 @@ class Session:
         return self._run(f"sh -c {shlex.quote(script)}", seconds, stdin)
 
     def as_root(self, script: str, seconds: int, stdin: str = "") -> Result:
-        """Run a script as sh of root, by sudo without a password where the user is another."""
-        return self._run(f"{self._sudo}sh -c {shlex.quote(script)}", seconds, stdin)
+        """Run a script as sh of root, by sudo where the user is another."""
+        if self.server.user == ROOT:
+            return self.run(script, seconds, stdin)
+        feed = SUDO.feed(self.server.name, self._tried)
+        if feed is None:
+            return self._run(f"{_SUDO}{shlex.quote(script)}", seconds, stdin)
+        if feed.refusal:
+            return Result(1, [], feed.refusal)
+        line = feed.line(f"{_SUDO}{shlex.quote(feed.behind(script))}")
+        return self._run(line, seconds, f"{feed.lines}\n{stdin}")
 
-    @property
-    def _sudo(self) -> str:
-        return "" if self.server.user == ROOT else "sudo -n "
+    def _tried(self, line: str, stdin: bytes) -> Answer:
+        return run(self._transport, line, _SHORT_SECONDS, stdin)
 
     def sudo_refusal(self) -> str:
         """Return why the user cannot become root; empty where it can."""
-        done = self._run(f"env LC_ALL=C {self._sudo}sh -c 'id -u'", _SHORT_SECONDS, "")
+        done = self.as_root("id -u", _SHORT_SECONDS)
         if done.code == 0 and done.out[-1:] == ["0"]:
             return ""
         refused = why_refused("\n".join([*done.out, done.err]), self.server.user)

@@ -17,6 +17,7 @@ from pyinfra.api import Host, State
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.workspace.copy_side import receiver
 from gpu_node.deploy.workspace.rsync import Removal, send
+from gpu_node.inventories.connection.sudo import SUDO
 from tests.deploy.accounts import AS_ROOT, OTHER, OWNER, Node, made
 from tests.deploy.accounts import nodes as nodes
 from tests.deploy.accounts import place as place
@@ -301,13 +302,27 @@ def test_an_administrator_receives_as_whose_the_tree_is(place: Path, wire: Path)
     tools.mkdir()
     (tools / "sudo").write_text(f'#!/bin/sh\necho "$*" >{called}\n')
     (tools / "sudo").chmod(0o755)
-    (option,) = receiver({"ssh_user": "ops", "_sudo": True}, "ops", str(target))
+    (option,) = receiver("n", {"ssh_user": "ops", "_sudo": True}, "ops", str(target))
     words = f"PATH={tools}:$PATH; {option.removeprefix('--rsync-path=')} --server ."
     as_ops = ["setpriv", f"--reuid={OTHER}", "--clear-groups", "sh", "-c", words]
     subprocess.run(as_ops, check=True, stderr=subprocess.DEVNULL)
     assert called.read_text().startswith(f"-n -u {OWNER} /bin/sh -c exec rsync '--server' '.'")
-    assert receiver({"ssh_user": "ops"}, "ops", str(target)) == []
-    assert receiver({"ssh_user": "ops", "_sudo": True}, "train", str(target)) == []
+    assert receiver("n", {"ssh_user": "ops"}, "ops", str(target)) == []
+    assert receiver("n", {"ssh_user": "ops", "_sudo": True}, "train", str(target)) == []
+
+
+def test_rsync_gives_sudo_no_password(
+    place: Path, wire: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its stdin is the other end's: the copy is refused before it begins."""
+    target = made(place / "target", OWNER)
+    monkeypatch.setattr(SUDO, "_answers", {"n": ""})
+    (option,) = receiver("n", {"ssh_user": "ops", "_sudo": True}, "ops", str(target))
+    words = f"{option.removeprefix('--rsync-path=')} --server ."
+    as_ops = ["setpriv", f"--reuid={OTHER}", "--clear-groups", "sh", "-c", words]
+    done = subprocess.run(as_ops, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"it belongs to {OWNER}, and rsync cannot give sudo a password; nothing" in done.stderr
 
 
 def test_roots_backup_where_others_write_is_not_used(place: Path, shell: str) -> None:

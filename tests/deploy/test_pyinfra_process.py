@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpu_node.deploy.engine.pyinfra_process import VARIABLE, run_pyinfra
+from gpu_node.inventories.connection.sudo import SUDO
 
 DEPLOY = """
 from pyinfra import host
@@ -65,6 +66,28 @@ def test_an_error_names_no_line_of_a_deploy(
     assert run_pyinfra(str(tmp_path / "nodes.py"), tmp_path / "work.py").code == 0
     err += capfd.readouterr().err
     assert "[@local] failed\n" in err and "executed" not in err and "work.py line" not in err
+
+
+GIVEN = """
+from pathlib import Path
+from gpu_node.inventories.connection.sudo import SUDO
+found = [Path(f"/proc/self/{{each}}").read_text() for each in ("environ", "cmdline")]
+Path({path!r}).write_text(SUDO.to_child().decode() + "".join(found))
+"""
+
+
+def test_the_password_for_sudo_comes_by_a_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the answers of the nodes: none is asked again."""
+    monkeypatch.setattr(SUDO, "_text", "hunter2")
+    monkeypatch.setattr(SUDO, "_answers", {"a": "", "b": None})
+    (tmp_path / "nodes.py").write_text('nodes = ["@local"]\n')
+    seen = tmp_path / "seen"
+    (tmp_path / "work.py").write_text(GIVEN.format(path=str(seen)))
+    assert run_pyinfra(str(tmp_path / "nodes.py"), tmp_path / "work.py").code == 0
+    text = seen.read_text()
+    assert text.startswith('["hunter2", {"a": "", "b": null}]') and text.count("hunter2") == 1
 
 
 def test_pyinfra_does_not_get_the_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

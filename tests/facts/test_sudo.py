@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from gpu_node.facts.node import ROOT_SECTIONS, sections
 from gpu_node.facts.probe.protocol import Readings, Section, read, render
 from gpu_node.facts.probe.request import ProbeRequest, request_of
 from gpu_node.facts.probe.training_user import AS_USER
+from gpu_node.inventories.connection.sudo import Feed
 from tests.shells import SHELLS, as_lines, machine_with, run
 
 # The SSH user is another than root until sudo runs.
@@ -44,9 +46,12 @@ class Node:
             (folder / "bin" / name).write_text(text.replace("FOLDER", str(folder)))
             (folder / "bin" / name).chmod(0o755)
 
-    def ask(self, shell: str, *asked: Section, sudo: bool = True) -> Readings:
-        """What the node answers."""
-        done = run(shell, render(asked, sudo=sudo), env=self.env)
+    def ask(
+        self, shell: str, *asked: Section, sudo: bool = True, feed: Feed | None = None
+    ) -> Readings:
+        """What the node answers; `feed` is how its sudo gets a password."""
+        by = {"gn_sudo": feed.shell, "gn_fed": feed.lines} if feed else None
+        done = run(shell, render(asked, sudo=sudo, by=by), env=self.env)
         assert done.stderr == b""
         return read(as_lines(done.stdout), asked)
 
@@ -71,6 +76,46 @@ def test_one_sudo_asks_what_needs_root(shell: str, less: tuple[str, ...], tmp_pa
     }
     assert answer.refusal is None
     assert node.uses() == ["-n -H sh"]
+
+
+# It reads a line in the place of a terminal, or leaves it to what it runs (NOPASSWD).
+ASKING_SUDO = """#!/bin/sh
+printf '%s\\n' "$*" >>FOLDER/asked
+READS
+shift 5
+BECAME_ROOT=yes SUDO_USER=alice exec "$@"
+"""
+FEED = Feed("", "it's a\\b $c", "0f0f")
+
+
+@pytest.mark.parametrize(
+    "reads", ["IFS= read -r given; printf '%s\\n' \"$given\" >FOLDER/given", ":"]
+)
+@pytest.mark.parametrize("less", [(), ("timeout",)], ids=["timeout", "no-timeout"])
+def test_sudo_gets_a_password(
+    shell: str, reads: str, less: tuple[str, ...], tmp_path: Path
+) -> None:
+    """By its stdin; where it reads none, root's shell drops it."""
+    node = Node(tmp_path, ASKING_SUDO.replace("READS", reads), *less)
+    answer = node.ask(shell, *ASKED, feed=FEED)
+    texts = {name: each.text for name, each in answer.sections.items()}
+    assert (texts["a.own"], texts["a.rooted"], texts["a.shared"]) == (
+        *("1000 alice", "0 alice"),
+        "it's\nshared",
+    )
+    assert answer.refusal is None
+    (used,) = node.uses()
+    assert used.startswith("-H -k -S -p  sh -c ") and FEED.password not in used
+    assert reads == ":" or (tmp_path / "given").read_text() == f"{FEED.password}\n"
+
+
+def test_a_password_that_was_refused_is_sent_no_more(shell: str, tmp_path: Path) -> None:
+    """The answer is what sudo printed the first time."""
+    node = Node(tmp_path)
+    answer = node.ask(shell, *ASKED, feed=Feed("sudo refuses this password: it's wrong"))
+    assert answer.refusal == "sudo refuses this password: it's wrong" and node.uses() == []
+    assert answer.sections["a.rooted"].text == "1000 alice"
+    assert "--limit" in why_refused(answer.refusal).fix
 
 
 def test_without_sudo_in_the_inventory_none_is_used(shell: str, tmp_path: Path) -> None:
@@ -155,7 +200,7 @@ def test_long_words_are_cut(tmp_path: Path) -> None:
 
 REFUSALS = {
     TTY: "`Defaults:alice !requiretty`",
-    "sudo: a password is required": "`alice ALL=(ALL) NOPASSWD: ALL`",
+    "sudo: a password is required": "--ask-sudo-password), or with visudo",
     "sudo: sorry, a password is required to run sudo": "NOPASSWD",
     "sudo: a terminal is required to read the password; either use the -S option": "NOPASSWD",
     "sudo: no tty present and no askpass program specified": "NOPASSWD",
@@ -210,10 +255,19 @@ def test_what_is_never_asked_as_root() -> None:
 )
 def test_another_user_who_trains(data: dict[str, str], apart: bool) -> None:
     """Into that home only root may look."""
-    named = request_of(data)
+    named = request_of({**data, "nccl_environments": ["/opt/conda"], "_sudo": True})
     assert named.trains_apart == apart
     rooted = {each.name for each in sections(named) if each.root}
-    assert ({"env.bashrc", "ssh.account"} <= rooted) == apart
+    assert ({"env.bashrc", "ssh.account", "nccl.environment:/opt/conda"} <= rooted) == apart
+
+
+def test_with_a_password_no_section_of_the_ssh_user_starts_sudo() -> None:
+    """It would be refused: what another account owns is not run then, and the report says so."""
+    asked = ProbeRequest(environments=("/opt/conda",), sudo=True)
+    for request, sudo in ((asked, "yes"), (replace(asked, asks=True), "no")):
+        named = {each.name: each for each in sections(request)}
+        command = named["nccl.environment:/opt/conda"].command
+        assert f"owner_sudo={sudo}\n" in command
 
 
 def test_another_user_gets_no_terminal(shell: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pyinfra.connectors.util import CommandOutput, OutputLine
 from gpu_node.facts.host.one_machine import ONE_NAME, are_one
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import MARK, Unreadable
+from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.inventories.schema import NodeWanted
 from gpu_node.verify import nodes, sessions
 from gpu_node.verify.sessions import Node, Refused, require_idle
@@ -108,6 +109,33 @@ def test_the_holders_of_gpus_must_be_known(monkeypatch: pytest.MonkeyPatch) -> N
         Refused, match="a100-01: cannot determine which processes hold its GPUs: no answer"
     ):
         require_idle(node())
+
+
+@pytest.mark.parametrize(
+    ("password", "data", "by_sudo"),
+    [
+        ("x", {"_sudo": True, "ssh_user": "alice", "launcher_user": "train"}, True),
+        ("", {"_sudo": True, "ssh_user": "alice", "launcher_user": "train"}, False),
+        ("x", {"_sudo": True, "ssh_user": "alice"}, False),
+        ("x", {"ssh_user": "root", "launcher_user": "train"}, False),
+    ],
+)
+def test_root_starts_what_is_another_users(
+    password: str, data: dict[str, Any], by_sudo: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where sudo takes a password: a script of the SSH user has none to give."""
+    monkeypatch.setattr(SUDO, "_text", password)
+    rights: list[object] = []
+    output = CommandOutput([])
+    asked = node(**data)
+
+    def execute(*_: object, **given: object) -> tuple[bool, CommandOutput]:
+        rights.append(given["_sudo"])
+        return True, output
+
+    asked.host.connector = cast(Any, SimpleNamespace(run_shell_command=execute))
+    assert sessions.launch(asked, "true", 5) == ""
+    assert rights == [by_sudo]
 
 
 def test_the_python_of_a_node() -> None:

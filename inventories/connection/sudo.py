@@ -1,0 +1,140 @@
+"""sudo with a password, which a user types once for all nodes: which nodes get it, and how.
+
+It is in no command line, no environment and no file: it is the first line of a command's stdin.
+Where sudo does not ask for it, root's shell drops that line, and all others up to a random mark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shlex
+from collections.abc import Callable
+from typing import NamedTuple
+
+from gevent.lock import BoundedSemaphore
+
+from gpu_node.inventories.connection.capped import Answer
+
+SECONDS = 20
+# With -k no later command of that session becomes root without the password.
+_ASKING = "sudo -H -k -S -p '' "
+_NOT_ASKING = re.compile(r"sudo (-H )?-n ")
+_UNUSED = "the password was not read"
+# After the password its stdin ends: more lines would be more attempts, which lock an account.
+_TRY = f"env LC_ALL=C {_ASKING}sh -c 'if IFS= read -r each; then echo {_UNUSED}; fi'"
+_WRONG = re.compile(r"try again\.|incorrect (password|authentication) attempt")
+
+# Runs a command with a stdin on a node.
+Run = Callable[[str, bytes], Answer]
+
+
+class Feed(NamedTuple):
+    """How sudo of a node gets the password; `refusal` is why it does not take it, else empty."""
+
+    refusal: str
+    password: str = ""
+    mark: str = ""
+
+    @property
+    def lines(self) -> str:
+        """What comes before the command's own stdin."""
+        return f"{self.password}\n{self.mark}"
+
+    @property
+    def shell(self) -> str:
+        """A command that runs the script of its stdin as root."""
+        if self.refusal:
+            return f"{{ printf '%s\\n' {shlex.quote(self.refusal)}; exit 1; }}"
+        return f"{_ASKING}sh -c {shlex.quote(self.behind('exec sh'))}"
+
+    def behind(self, script: str) -> str:
+        """Return a script of root that drops the lines first."""
+        dropped = f'while IFS= read -r gn_fed && [ "$gn_fed" != {self.mark} ]; do :; done'
+        return f"{dropped} && {script}"
+
+    def line(self, command: str) -> str:
+        """Return a command line of `sudo -n` as one that reads the password."""
+        return _NOT_ASKING.sub(_ASKING, command, count=1)
+
+
+class SudoPassword:
+    """The password, and whether sudo of each node takes it, by the node's name.
+
+    Until one node has accepted it, the nodes are asked one after the other, and a wrong one is
+    tried on no further node: a central account would be locked.
+    """
+
+    def __init__(self) -> None:
+        self._text = ""
+        # Empty: accepted; None: sudo does not ask for one; else the refusal.
+        self._answers: dict[str, str | None] = {}
+        self._turn = BoundedSemaphore()
+        # The node that refused it before any had accepted it, and the words.
+        self.wrong: tuple[str, str] | None = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether a user has typed one."""
+        return bool(self._text)
+
+    def asks(self, node: str) -> bool:
+        """Whether sudo of a node has taken it."""
+        return self._answers.get(node) == ""
+
+    def give(self, text: str) -> None:
+        """Take the password that was typed."""
+        self._text = text
+
+    def to_child(self) -> bytes:
+        """Return what a child process gets by a pipe; empty without a password."""
+        return json.dumps([self._text, self._answers]).encode() if self._text else b""
+
+    def from_parent(self, data: bytes) -> None:
+        """Take what `to_child` has made."""
+        if data:
+            self._text, self._answers = json.loads(data)
+
+    def feed(self, node: str, run: Run) -> Feed | None:
+        """Return how sudo of a node gets the password; None: it needs none, or none was typed.
+
+        `run` tries the password there, once.
+        """
+        if not self._text:
+            return None
+        if node not in self._answers:
+            with self._turn:
+                if not self._is_right:
+                    self._answers[node] = self._tried(node, run)
+        if node not in self._answers:
+            self._answers[node] = self._tried(node, run)
+        answer = self._answers[node]
+        return None if answer is None else Feed(answer, self._text, secrets.token_hex(8))
+
+    @property
+    def _is_right(self) -> bool:
+        return "" in self._answers.values()
+
+    def _tried(self, node: str, run: Run) -> str | None:
+        if self.wrong is not None:
+            return f"this password was not tried: sudo on {self.wrong[0]} refuses it"
+        try:
+            answer = run(_TRY, f"{self._text}\n".encode())
+        except TimeoutError:
+            return f"no answer within {SECONDS} s"
+        except Exception as error:  # the connection broke; a second attempt might be one too many
+            return str(error) or type(error).__name__
+        if answer.code == 0:
+            return None if _UNUSED.encode() in answer.of("stdout") else ""
+        words = answer.of("stderr").decode("utf-8", "replace").strip()
+        line = next((each for each in words.split("\n") if _WRONG.search(each)), "")
+        if not line:
+            return words or f"exit {answer.code}, no output"
+        refusal = f"sudo refuses this password: {line}"
+        if not self._is_right:
+            self.wrong = node, refusal
+        return refusal
+
+
+SUDO = SudoPassword()

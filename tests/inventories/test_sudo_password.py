@@ -1,0 +1,192 @@
+"""A password for sudo, typed once: a real sudo gets it, and no account is locked by a wrong one."""
+
+from __future__ import annotations
+
+import os
+import pty
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import gevent
+import pytest
+from gevent.os import tp_read
+from pyinfra.api import Host
+
+from gpu_node.deploy.ssh.root import require_sudo
+from gpu_node.facts.ask.execute import execute
+from gpu_node.facts.ask.gather import chosen, connect
+from gpu_node.facts.ask.session import ProbeError, probe
+from gpu_node.facts.ask.sudo import why_refused
+from gpu_node.inventories.connection.sudo import SUDO
+from gpu_node.onboarding.trust.login import open_by_key
+from tests.cli.test_secrets import World, looking
+from tests.commands import BIN, REPOSITORY, environment
+from tests.onboarding.serving import at_home
+from tests.real_sudo import ASKS, ATTEMPT, FREE, PASSWORD, TTY, USER, Node, nodes
+
+SCRIPT = "id -u\ncat"
+
+
+@pytest.fixture(autouse=True)
+def forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test begins without a password."""
+    at_home(monkeypatch, tmp_path)
+    yield
+    SUDO.__init__()  # type: ignore[misc]
+
+
+def as_root(folder: Path, password: str = PASSWORD) -> dict[str, tuple[bool, list[str]]]:
+    """What each node answers to a script of root with a stdin, all at once; what it printed."""
+    SUDO.give(password)
+
+    def one(host: Host) -> tuple[bool, list[str]]:
+        connect(state, host)
+        done, output = execute(host.connector, SCRIPT, 20, {"_sudo": True}, ["its", "stdin"])
+        return done, [*output.stdout_lines, *output.stderr_lines]
+
+    with chosen(str(folder / "nodes.py")) as (state, hosts):
+        work = [gevent.spawn(one, host) for host in hosts]
+        gevent.joinall(work, raise_error=True)
+        return {host.name: each.value for host, each in zip(hosts, work, strict=True)}
+
+
+ROOT = (True, ["0", "its", "stdin"])
+
+
+def test_root_gets_a_script_with_its_stdin(tmp_path: Path) -> None:
+    """Where sudo asks and where it does not; the password is in no command line."""
+    with nodes(tmp_path, [ASKS, FREE, ASKS]) as made:
+        assert as_root(tmp_path) == dict.fromkeys(("n1", "n2", "n3"), ROOT)
+        given = [password_in(each) for each in made]
+    assert given == [2, 1, 2]
+    assert not [each for node in made for each, _ in node.sent if PASSWORD.encode() in each]
+    assert not any(ATTEMPT in each.log for each in made)
+
+
+def password_in(node: Node) -> int:
+    """How many commands of a node had the password in their stdin."""
+    return sum(PASSWORD.encode() in stdin for _, stdin in node.sent)
+
+
+def test_a_wrong_password_is_tried_once(tmp_path: Path) -> None:
+    """On one node; a central account takes few attempts."""
+    with nodes(tmp_path, [ASKS] * 4) as made:
+        answers = as_root(tmp_path, "wrong")
+    (wrong, *others) = sorted(words for _, (words,) in answers.values())
+    assert wrong == "sudo refuses this password: Sorry, try again."
+    assert {each.split(": ")[0] for each in others} == {"this password was not tried"}
+    assert sum(each.log.count(ATTEMPT) for each in made) == 1
+    assert "1 incorrect" in "".join(each.log for each in made)
+    assert SUDO.wrong is not None and SUDO.wrong[1] == wrong
+
+
+def test_a_node_that_asks_for_none_proves_nothing(tmp_path: Path) -> None:
+    """The next one is asked alone, too."""
+    with nodes(tmp_path, [FREE, ASKS, ASKS]) as made:
+        as_root(tmp_path, "wrong")
+        assert sum(each.log.count(ATTEMPT) for each in made) == 1
+
+
+WORDS = {
+    "requiretty": (TTY, "20000::::::", "requiretty is set in the node's sudoers"),
+    "not in sudoers": ("", "20000::::::", f"does not allow {USER} to run commands as root"),
+    "a command alone": (f"{USER} ALL=(ALL) /bin/ls", "20000::::::", "does not allow"),
+    "an expired account": (ASKS, "20000:::::1:", f"PAM refuses the account of {USER}"),
+    "a password to change": (ASKS, "0::99999::::", f"PAM refuses the account of {USER}"),
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_another_refusal_is_named(tmp_path: Path, name: str) -> None:
+    """It says nothing against the password: the next node is asked."""
+    sudoers, days, reason = WORDS[name]
+    with nodes(tmp_path, [sudoers], days):
+        done, words = as_root(tmp_path)["n1"]
+    assert not done and reason in why_refused("\n".join(words), USER).reason
+    assert SUDO.wrong is None
+
+
+# sudo 1.9.13 with pam_unix and pam_google_authenticator: the password ends its stdin.
+ONE_TIME = "\nsudo: no password was provided\nsudo: a password is required\n"
+
+
+def test_a_second_prompt_is_named() -> None:
+    """No text of ours is sent to it."""
+    assert "one-time code" in why_refused(ONE_TIME, USER).reason
+
+
+@pytest.mark.parametrize(
+    ("sudoers", "refusal"), [(ASKS, None), (FREE, None), (TTY, "must have a tty")]
+)
+def test_what_needs_root_is_read(tmp_path: Path, sudoers: str, refusal: str | None) -> None:
+    """By one sudo of the probe, which begins it itself."""
+    SUDO.give(PASSWORD)
+    with (
+        nodes(tmp_path, [sudoers]) as (node,),
+        chosen(str(tmp_path / "nodes.py")) as (state, (host,)),
+    ):
+        connect(state, host)
+        found = probe(host, only=("ssh.sshd", "host.name", "ssh.host_keys"))
+        assert (found.ssh.sudo_refusal is None) == (refusal is None)
+        assert refusal is None or refusal in (found.ssh.sudo_refusal or "")
+        if refusal is None:
+            require_sudo(host)
+        else:
+            with pytest.raises(ProbeError, match="requiretty is set"):
+                require_sudo(host)
+    assert not [each for each, _ in node.sent if PASSWORD.encode() in each]
+
+
+def test_a_server_that_is_to_become_a_node(tmp_path: Path) -> None:
+    """No connector of pyinfra's is between; the pre-flight check is a script of root."""
+    SUDO.give(PASSWORD)
+    with nodes(tmp_path, [ASKS]) as (node,):
+        server = node.sshd.server(user=USER, key=tmp_path / "key")
+        with open_by_key(server, node.sshd.host_key) as session:
+            assert session.sudo_refusal() == ""
+            assert session.as_root(SCRIPT, 20, "its\nstdin\n").out == ["0", "its", "stdin"]
+        SUDO.__init__()  # type: ignore[misc]
+        SUDO.give("wrong")
+        with open_by_key(server, node.sshd.host_key) as session:
+            assert "the password is not the one of" in session.sudo_refusal()
+            assert session.as_root("id -u", 20).code == 1
+        assert node.log.count(ATTEMPT) == 1
+
+
+def typed(folder: Path, password: str, *words: str) -> tuple[int, str]:
+    """Run a command at a terminal at which a user types a password; return how it ended."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(REPOSITORY)
+        os.execve(BIN / "gpu-node", ["gpu-node", *words], {**environment(), "COLUMNS": "200"})
+    shown = b""
+    while b"Password for sudo on the nodes: " not in shown:
+        shown += tp_read(terminal, 4096)
+    os.write(terminal, f"{password}\n".encode())
+    while True:
+        try:
+            part = tp_read(terminal, 4096)
+        except OSError:
+            break
+        shown += part
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.close(terminal)
+    return code, shown.decode()
+
+
+def test_a_command_at_a_terminal(tmp_path: Path) -> None:
+    """What is typed is not shown; a wrong one ends it before any report."""
+    inventory = str(tmp_path / "nodes.py")
+    with nodes(tmp_path, [ASKS, ASKS]) as made:
+        code, shown = typed(tmp_path, "wrong", "hostfile", inventory, "--ask-sudo-password")
+        assert code == 1 and sum(each.log.count(ATTEMPT) for each in made) == 1
+        assert "gpu-node: --ask-sudo-password: found a password that is wrong on n" in shown
+        assert "next: run it again; --limit selects" in shown and "wrong\r" not in shown
+        seen = SimpleNamespace(commands=set(), environments=set())
+        with looking(cast(World, seen)):
+            code, shown = typed(tmp_path, PASSWORD, "hostfile", inventory, "--ask-sudo-password")
+    processes = [*seen.commands, *(variables for _, variables in seen.environments)]
+    assert len(processes) > 20 and not [each for each in processes if PASSWORD.encode() in each]
+    assert "GPU" in shown and PASSWORD not in shown
