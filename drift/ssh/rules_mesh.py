@@ -408,6 +408,13 @@ def _next_step(peer: Peer, failed: list[Login], repairs: _Repairs) -> tuple[str,
     if leads:
         return leads, f"on this node, {leads}", f"on this node, {leads}"
     user = there.account.user if there.account is not None else "USER"
+    if any(each.is_account_refused for each in failed):
+        denies = there.server.denies if there.server is not None else ()
+        look = ", or ".join(denies) or (
+            f"look for /etc/nologin, at chage -l {user}, at the account lines of /etc/pam.d/sshd "
+            "(pam_access, pam_exec), and at what its sshd logs"
+        )
+        return f"account {user} {denies}", f"on {peer.name}: {look}", f"on each of them: {look}"
     itself = repairs.nodes.itself
     addresses = comes_from(itself, repairs.state.ssh) if itself is not None else ()
     address = next(iter(addresses), "ADDRESS")

@@ -32,12 +32,15 @@ LANES, LANES_OF_FEW, LANES_OF_FIRST = 4, 1, 8
 SECONDS_EACH = 0.5
 # What sshd sends, instead of its version, to an address that it punishes.
 PUNISHED = "Not allowed at this time"
+# What stands behind ssh's last line where sshd closed the connection of a user with the right key.
+ACCEPTED = "after it accepted the key"
 
 _LEFT = re.compile(r"pair \S+ (name|address) -")
 _LOGINS = shell(
     "ssh/logins",
     ssh_port=SSH_PORT,
     punished=PUNISHED,
+    accepted=ACCEPTED,
 )
 
 
@@ -53,6 +56,11 @@ class Login(State):
     def is_punished(self) -> bool:
         """Whether sshd refused it because of earlier logins; then no further one was tried."""
         return (self.code, self.output) == (255, PUNISHED)
+
+    @property
+    def is_account_refused(self) -> bool:
+        """Whether the key was right, and the account may not log in."""
+        return ACCEPTED in self.output or "Password change required" in self.output
 
 
 def seconds(request: ProbeRequest) -> int:

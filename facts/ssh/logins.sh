@@ -1,5 +1,6 @@
 # A login must not add a key to known_hosts, and must not use an open connection. ssh prints what
-# sshd sends before its version only with -v.
+# sshd sends before its version only with -v, and that it accepts the key: where PAM refuses the account
+# then, what it printed stands before ssh's last line.
 unset SSH_AUTH_SOCK SSH_ASKPASS DISPLAY
 end=$(($(date +%s) + all_seconds))
 [ "$untried" = 0 ] || printf 'untried %s\n' "$untried"
@@ -14,9 +15,14 @@ try() {
   # The output of the other node's shell may be in any encoding.
   output=$(printf '%s\n' "$output" | LC_ALL=C awk '
     { gsub(/\r/, ""); gsub(/[^ -~]/, "?"); print }
+    /^debug1: Server accepts key/ { accepted = " @accepted@"; words = last = "" }
+    /^Authenticated to / { accepted = "" }
     /^(debug[1-3]: |OpenSSH_|Authenticated to |Transferred: sent |Bytes per second: )/ { next }
-    /[^ ]/ { last = $0 }
-    END { printf "%s.", last }')
+    /[^ ]/ { if (last != "") words = words " " last; last = $0 }
+    END {
+      if (accepted && last ~ / closed by | reset by /)
+        last = last accepted (words == "" ? "" : ":" substr(words, 1, 300))
+      printf "%s.", last }')
   last=${output##*"
 "}
   output=${output%"$last"} last=${last%.}

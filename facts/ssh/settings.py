@@ -6,6 +6,7 @@ for a user who logs in from a node: without -C no Match block is applied.
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Annotated
 
 from pydantic import Field
 
@@ -88,12 +89,14 @@ class ServerSettings(State):
 
     `reads` are the files of authorized keys, without entries if none are set; `keys` are the keys
     in files outside of ~/.ssh, as type and key: none for a file that is missing or empty.
-    `refuses` has the setting by which sshd accepts no key without a command of its own.
+    `refuses` has the setting by which sshd accepts no key without a command of its own. `denies` is
+    what to do about each reason by which PAM may refuse the account.
     """
 
     reads: dict[str, tuple[str, ...]]
     keys: dict[str, tuple[str, ...]]
     refuses: dict[str, str] = Field(default_factory=dict)
+    denies: Annotated[tuple[str, ...], Field(max_length=20)] = ()
 
 
 def sshd(request: ProbeRequest) -> str:
@@ -158,6 +161,7 @@ def parse_sshd(text: str) -> ServerSettings:
     reads: dict[str, list[str]] = {}
     keys: dict[str, list[str]] = {}
     refuses: dict[str, str] = {}
+    denies: list[str] = []
     for line in lines_of(text):
         if line.startswith("server "):
             _, node, verb, file = [*line.split(" ", 3), ""][:4]
@@ -165,6 +169,8 @@ def parse_sshd(text: str) -> ServerSettings:
                 refuses.setdefault(node, _setting(file))
                 continue
             reads.setdefault(node, []).extend([file] if file else [])
+        elif line.startswith("denies "):
+            denies.append(line.removeprefix("denies "))
         elif line.startswith("looked "):
             keys.setdefault(line.removeprefix("looked "), [])
         elif line.startswith("key "):
@@ -176,6 +182,7 @@ def parse_sshd(text: str) -> ServerSettings:
         reads={node: tuple(each) for node, each in reads.items()},
         keys={path: tuple(each) for path, each in keys.items()},
         refuses=refuses,
+        denies=tuple(denies),
     )
 
 

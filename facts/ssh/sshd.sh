@@ -9,6 +9,25 @@ IFS=: read -r _ _ uid _ _ home _ <<END
 $entry
 END
 [ "${gn_uid:-$(id -u)}" = 0 ] || exit 0
+# By what PAM may refuse this account although its key is right.
+set --
+for each in /etc/nologin /run/nologin /etc/pam.d/sshd /etc/pam.d/common-account \
+  /etc/pam.d/password-auth /etc/shadow; do
+  [ ! -f "$each" ] || [ ! -r "$each" ] || set -- "$@" "$each"
+done
+[ $# = 0 ] || awk -v user="$user" -v uid="$uid" -v days="$(($(date +%s) / 86400))" '
+  function denies(what) { gsub(/[^ -~]/, "?", what); print "denies " substr(what, 1, 200) }
+  FILENAME ~ /nologin$/ { if (FNR == 1 && uid != 0) denies("remove " FILENAME ", which has: " $0); next }
+  FILENAME ~ /pam[.]d/ {
+    if ($1 ~ /^-?account$/ && $2 != "sufficient" &&
+        /pam_(access|exec|listfile|time|succeed_if|slurm|slurm_adopt)[.]so/)
+      denies("look at line " FNR " of " FILENAME ": " $0)
+    next
+  }
+  { if (split($0, part, ":") < 8 || part[1] != user) next
+    if (part[8] != "" && part[8] <= days) denies("extend the account, which has expired: chage -E -1 " user)
+    if (part[3] == "0" || part[3] != "" && part[5] != "" && part[3] + part[5] < days)
+      denies("set the password, which has expired: passwd " user) }' "$@" 2>/dev/null
 # Without a Match block one answer is valid for all nodes; the default, and what lets keys in, need no
 # question.
 set=$(cat /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf 2>/dev/null |

@@ -94,6 +94,24 @@ Connection closed by 192.0.2.1 port 22"""
 NO_KEY = """debug1: Remote protocol version 2.0, remote software version OpenSSH_9.9
 debug1: Authentications that can continue: publickey
 root@192.0.2.1: Permission denied (publickey)."""
+# Recorded with OpenSSH 9.2 as server and client: /etc/nologin, chage -E, chage -d 0, pam_access.
+_ACCEPTED = """debug1: Remote protocol version 2.0, remote software version OpenSSH_9.2
+debug1: Server accepts key: /root/.ssh/id_ed25519 ED25519 SHA256:ddsVerKAXrGWG7S/b4JfUuyZopC9of5Xq
+"""
+NOLOGIN = f"""{_ACCEPTED}maintenance until 18:00
+call 4711
+
+Connection closed by 192.0.2.1 port 22"""
+EXPIRED = f"""{_ACCEPTED}Your account has expired; please contact your system administrator.
+Connection closed by 192.0.2.1 port 22"""
+TO_CHANGE = f"""{_ACCEPTED}You are required to change your password immediately (password expired).
+Authenticated to 192.0.2.1 ([192.0.2.1]:22) using "publickey".
+debug1: Sending command: exit 0
+WARNING: Your password has expired.
+Password change required but no TTY available.
+debug1: Exit status 1"""
+ACCESS = f"{_ACCEPTED}Connection closed by 192.0.2.1 port 22"
+_CLOSED = "Connection closed by 192.0.2.1 port 22 after it accepted the key"
 HUNG_UP = """debug1: Remote protocol version 2.0, remote software version OpenSSH_9.9
 Connection closed by 192.0.2.1 port 22"""
 
@@ -106,8 +124,19 @@ Connection closed by 192.0.2.1 port 22"""
         (FULL, 6, ["Connection closed by 192.0.2.1 port 22"] * 2),
         (NO_KEY, 2, ["root@192.0.2.1: Permission denied (publickey)."] * 2),
         (HUNG_UP, 2, ["Connection closed by 192.0.2.1 port 22"] * 2),
+        (NOLOGIN, 2, [f"{_CLOSED}: maintenance until 18:00 call 4711"] * 2),
+        (
+            EXPIRED,
+            2,
+            [f"{_CLOSED}: Your account has expired; please contact your system administrator."] * 2,
+        ),
+        (TO_CHANGE, 2, ["Password change required but no TTY available."] * 2),
+        (ACCESS, 2, [_CLOSED] * 2),
     ],
-    ids=["penalty", "penalty, old ssh", "MaxStartups", "no key", "hung up later"],
+    ids=[
+        *("penalty", "penalty, old ssh", "MaxStartups", "no key", "hung up later"),
+        *("nologin", "expired account", "expired password", "pam_access"),
+    ],
 )
 def test_logins_that_fail_are_few(
     shell: str,

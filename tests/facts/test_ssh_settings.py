@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -224,6 +225,53 @@ def test_no_password_of_a_proxy_is_sent(shell: str, folder: Path) -> None:
 def without_lines(sent: ClientSettings) -> ClientSettings:
     """Return the settings without the lines of files that set them."""
     return sent.model_copy(update={"lines": ()})
+
+
+PAM = """#%PAM-1.0
+@include common-auth
+# account  required     pam_access.so
+account    required     pam_nologin.so
+account sufficient pam_succeed_if.so uid < 500 quiet
+account required pam_access.so accessfile=/etc/gpu.conf
+auth required pam_exec.so /usr/local/bin/look
+"""
+TODAY = int(time.time() // 86400)
+ACCESS = (
+    "look at line 6 of FOLDER/pam.d/sshd: account required pam_access.so accessfile=/etc/gpu.conf"
+)
+EXPIRED = "extend the account, which has expired: chage -E -1 alice"
+TO_CHANGE = "set the password, which has expired: passwd alice"
+DENIES = {
+    "a healthy account": ({"shadow": "alice:*:20000::::::"}, []),
+    "another account": ({"shadow": "bob:*:0:::::1:\nalice::20000:0:99999:7:::"}, []),
+    "nologin": (
+        {"nologin": "until 6 pm\x07\n4711\n"},
+        ["remove FOLDER/nologin, which has: until 6 pm?"],
+    ),
+    "an access module": ({"pam.d/sshd": PAM}, [ACCESS]),
+    "an expired account": ({"shadow": "alice:*:20000:::::19700:"}, [EXPIRED]),
+    "one that expires": ({"shadow": f"alice:*:20000:::::{TODAY + 2}:"}, []),
+    "a password to change": ({"shadow": "alice:*:0::::::"}, [TO_CHANGE]),
+    "an old password": ({"shadow": "alice:*:19000:0:30:7:::"}, [TO_CHANGE]),
+}
+
+
+@pytest.mark.parametrize("name", DENIES)
+def test_what_pam_denies_an_account(shell: str, folder: Path, name: str) -> None:
+    """Beside the files of sshd; each reason is what to do about it."""
+    files, expected = DENIES[name]
+    (folder / "pam.d").mkdir()
+    for file, text in files.items():
+        (folder / file).write_text(text)
+    (folder / "getent").write_text("#!/bin/sh\necho 'alice:x:1000:1000::/home/alice:/bin/sh'\n")
+    named = ProbeRequest(nodes=NODES, user="alice", address="192.0.2.1")
+    (section,) = (each for each in mesh.sections(named) if each.name == "ssh.sshd")
+    command = section.command
+    for place in ("/etc/ssh/", "/etc/nologin", "/etc/pam.d/", "/etc/shadow"):
+        command = command.replace(place, f"{folder}/{place.removeprefix('/etc/')}")
+    command = command.replace("/run/nologin", f"{folder}/none")
+    text = ask(shell, [replace(section, command=command)]).sections["ssh.sshd"].require()
+    assert [each.replace(str(folder), "FOLDER") for each in parse_sshd(text).denies] == expected
 
 
 def test_the_default_needs_no_question(shell: str, folder: Path) -> None:
