@@ -20,9 +20,10 @@ from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.areas import AREAS
 from gpu_node.facts.ask.gather import Answer, gather, limited_data
 from gpu_node.facts.ask.via import FILES, SSH
-from gpu_node.facts.probe.peers import peers_of
+from gpu_node.facts.probe.peers import SSH_PORT, peers_of
 from gpu_node.inventories.connection.refused_keys import explained, refusal
 from gpu_node.inventories.connection.sudo import SUDO
+from gpu_node.inventories.connection.unreachable import look
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.interrupt import at_once
 from gpu_node.inventories.regular_file import why_no_folder, why_none
@@ -197,5 +198,8 @@ def _with_next_step(inventory: str, name: str, answer: Answer) -> str | None:
     """Add the next step to the error of `--via`; that of our own connection has it."""
     refused = refusal(answer.cause)
     if answer.error is None or refused is None:
-        return answer.error
+        then = look(
+            answer.cause and answer.cause.__context__, answer.data.get("ssh_port") or SSH_PORT
+        )
+        return f"{answer.error}; next: {then}" if answer.error and then else answer.error
     return explained(answer.error, refused, inventory, name)

@@ -28,12 +28,14 @@ from typing_extensions import override
 from gpu_node.inventories.connection.capped import LONGEST_SECONDS, Answer, run
 from gpu_node.inventories.connection.client import Client
 from gpu_node.inventories.connection.commands import Output, Shown, password_shown, stdin_bytes
+from gpu_node.inventories.connection.known_hosts import SSH_PORT
 from gpu_node.inventories.connection.names import INVENTORY
 from gpu_node.inventories.connection.refused_keys import explained, refusal
 from gpu_node.inventories.connection.ssh_config import destination
 from gpu_node.inventories.connection.sudo import SECONDS as SUDO_SECONDS
 from gpu_node.inventories.connection.sudo import SUDO, Feed
 from gpu_node.inventories.connection.transport import CONNECT_SECONDS, ended_after, within
+from gpu_node.inventories.connection.unreachable import look
 from gpu_node.inventories.errors import quoted
 
 # How long a node may take none of an upload, and how long a session for one may take to begin.
@@ -75,7 +77,8 @@ class Connector(SSHConnector):
             )
         refused = refusal(error)
         if refused is None:
-            return str(error)
+            then = look(cause, self.data["ssh_port"] or SSH_PORT)
+            return f"{error}; next: {then}" if then else str(error)
         inventory = self.host.data.get(INVENTORY) or "INVENTORY"
         return explained(str(error), refused, inventory, self.host.name)
 

@@ -12,7 +12,6 @@ from paramiko import PKey, SSHException
 
 from gpu_node.facts.ssh.state import fingerprint
 from gpu_node.inventories.connection.known_hosts import (
-    SSH_PORT,
     keys_of,
     lookups,
     read,
@@ -25,6 +24,7 @@ from gpu_node.inventories.connection.offered import SECONDS, UNFINISHED, NoHostK
 from gpu_node.inventories.connection.offered import offered as offered_at
 from gpu_node.inventories.connection.ssh_config import BadConfig
 from gpu_node.inventories.connection.trusted import GLOBAL, revoked_keys
+from gpu_node.inventories.connection.unreachable import look
 from gpu_node.inventories.errors import did_you_mean, reason, shown, worded
 from gpu_node.onboarding.errors import ContactError, Stopped
 
@@ -101,8 +101,7 @@ def unreachable(server: Server, error: BaseException, seconds: int = SECONDS) ->
         why, allowed = "this machine cannot resolve it", "an address, or a name that resolves"
         return f"address: {worded(shown(server.address), why, allowed)}"
     if isinstance(cause, ConnectionRefusedError):
-        other = ", or on another --port" if server.port == SSH_PORT else ""
-        return f"found connection refused at {server.at}; next: is sshd running there{other}?"
+        return f"found connection refused at {server.at}; next: {look(cause, server.port)}"
     if isinstance(cause, EOFError | ConnectionError):
         return (
             f"found a connection to {server.at} that was closed before a login (it is not sshd, "
@@ -111,15 +110,11 @@ def unreachable(server: Server, error: BaseException, seconds: int = SECONDS) ->
         )
     if isinstance(cause, TimeoutError):
         return (
-            f"found no answer at {server.at} within {SECONDS} s ({_reason(cause)}); next: is it "
-            "switched on, is "
-            f"the address right, does a firewall let port {server.port} through?"
+            f"found no answer at {server.at} within {SECONDS} s ({_reason(cause)}); next: "
+            f"{look(cause, server.port)}"
         )
     if isinstance(cause, OSError):
-        return (
-            f"found no way to {server.at} ({_reason(cause)}); next: is it switched on, is the "
-            "address right, is there a route to it from this machine?"
-        )
+        return f"found no way to {server.at} ({_reason(cause)}); next: {look(cause)}"
     return f"found no SSH at {server.at} ({_reason(cause)}); next: is it the port of an sshd?"
 
 

@@ -264,8 +264,7 @@ def test_another_port_is_an_option(sshd: Sshd) -> None:
     """The option that says another port is named, where none was given."""
     error = unreachable(sshd.server(port=22), ConnectionRefusedError())
     assert error == (
-        "found connection refused at 127.0.0.1:22; next: is sshd running there, or "
-        "on another --port?"
+        "found connection refused at 127.0.0.1:22; next: is sshd running there, or on another port?"
     )
     error = unreachable(sshd.server(port=2222), ConnectionRefusedError())
     assert error == "found connection refused at 127.0.0.1:2222; next: is sshd running there?"

@@ -63,7 +63,7 @@ def named(data: Mapping[str, Any]) -> list[str]:
 def failure(errors: Sequence[str], data: Mapping[str, Any]) -> ConnectError:
     """Return why ssh had no session with a node, in the words of `gather` where it has some.
 
-    Its `__context__` is the refusal of a key, where it is one.
+    Its `__context__` is the refusal of a key, or why nothing answers, where it is one of them.
     """
     text = "\n".join(errors)
     if match := _UNKNOWN.search(text):
@@ -81,19 +81,19 @@ def failure(errors: Sequence[str], data: Mapping[str, Any]) -> ConnectError:
         return _because(why, AuthenticationException(text))
     if match := _NO_ROUTE.search(text):
         if "timed out" in match[3]:
-            return ConnectError("Could not connect (timed out)")
-        return ConnectError(
-            f"Could not connect (Unable to connect to port {match[2]} on {match[1]})"
-        )
+            return _because("Could not connect (timed out)", TimeoutError())
+        cause = ConnectionRefusedError if "refused" in match[3] else OSError
+        why = f"Could not connect (Unable to connect to port {match[2]} on {match[1]})"
+        return _because(why, cause())
     if match := _NO_NAME.search(text):
         return ConnectError(f"Could not resolve hostname {match[1]!r} ({match[2]}); {_CORRECT}")
     reasons = [error for error in errors if not error.startswith(_AFTER)] or list(errors)
     return ConnectError(f"SSH error ({reasons[-1] if reasons else 'ssh ended without a reason'})")
 
 
-def _because(words: str, refused: SSHException) -> ConnectError:
+def _because(words: str, cause: Exception) -> ConnectError:
     error = ConnectError(words)
-    error.__context__ = refused
+    error.__context__ = cause
     return error
 
 
