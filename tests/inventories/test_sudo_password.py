@@ -11,7 +11,7 @@ from typing import cast
 
 import gevent
 import pytest
-from gevent.os import tp_read
+from gevent import get_hub
 from pyinfra.api import Host
 
 from gpu_node.deploy.ssh.root import require_sudo
@@ -155,22 +155,27 @@ def test_a_server_that_is_to_become_a_node(tmp_path: Path) -> None:
         assert node.log.count(ATTEMPT) == 1
 
 
-def typed(folder: Path, password: str, *words: str) -> tuple[int, str]:
+def _read(terminal: int) -> bytes:
+    """Return what a terminal shows next; nothing once its last program has ended."""
+    try:
+        return os.read(terminal, 4096)
+    except OSError:
+        return b""
+
+
+def typed(password: str, *words: str) -> tuple[int, str]:
     """Run a command at a terminal at which a user types a password; return how it ended."""
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(REPOSITORY)
         os.execve(BIN / "gpu-node", ["gpu-node", *words], {**environment(), "COLUMNS": "200"})
-    shown = b""
-    while b"Password for sudo on the nodes: " not in shown:
-        shown += tp_read(terminal, 4096)
-    os.write(terminal, f"{password}\n".encode())
-    while True:
-        try:
-            part = tp_read(terminal, 4096)
-        except OSError:
-            break
+    shown, is_typed = b"", False
+    # In a thread: the nodes are greenlets of this one.
+    while part := get_hub().threadpool.apply(_read, (terminal,)):
         shown += part
+        if not is_typed and b"Password for sudo on the nodes: " in shown:
+            os.write(terminal, f"{password}\n".encode())
+            is_typed = True
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.close(terminal)
     return code, shown.decode()
@@ -180,13 +185,13 @@ def test_a_command_at_a_terminal(tmp_path: Path) -> None:
     """What is typed is not shown; a wrong one ends it before any report."""
     inventory = str(tmp_path / "nodes.py")
     with nodes(tmp_path, [ASKS, ASKS]) as made:
-        code, shown = typed(tmp_path, "wrong", "hostfile", inventory, "--ask-sudo-password")
+        code, shown = typed("wrong", "hostfile", inventory, "--ask-sudo-password")
         assert code == 1 and sum(each.log.count(ATTEMPT) for each in made) == 1
         assert "gpu-node: --ask-sudo-password: found a password that is wrong on n" in shown
         assert "next: run it again; --limit selects" in shown and "wrong\r" not in shown
         seen = SimpleNamespace(commands=set(), environments=set())
         with looking(cast(World, seen)):
-            code, shown = typed(tmp_path, PASSWORD, "hostfile", inventory, "--ask-sudo-password")
+            code, shown = typed(PASSWORD, "hostfile", inventory, "--ask-sudo-password")
     processes = [*seen.commands, *(variables for _, variables in seen.environments)]
     assert len(processes) > 20 and not [each for each in processes if PASSWORD.encode() in each]
     assert "GPU" in shown and PASSWORD not in shown
