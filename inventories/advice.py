@@ -35,6 +35,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("node", "nodes", "servers", "machines"), "hosts"),
     **dict.fromkeys(("all", "vars", "common"), "defaults"),
     **dict.fromkeys(("environment", "variables"), "env"),
+    **{"become": "sudo", "identity": "key"},
 }
 _WORDS = {
     **dict.fromkeys(("-1", "inf", "infinity", "infinite", "max"), "unlimited"),
@@ -71,6 +72,9 @@ def advised(
         then = _of_key(model, path, value, near.rstrip("?") if is_near else "")
     elif is_near:
         then = f"write {near.rstrip('?')}"
+    elif problem.kind == "key" and (pair := _PAIR.fullmatch(str(path[-1]))):
+        is_meant = is_right(model, (*path[:-1], pair[1]), pair[2])
+        then = f"write {_line((pair[1],), pair[2])}" if is_meant else ""
     elif problem.kind == "missing":
         then = f"add, for example, {example}"
     elif problem.kind == "empty":
@@ -99,7 +103,7 @@ def meant(model: type[BaseModel], path: KeyPath, value: object, written: str = "
     ):
         is_other = candidate != value or type(candidate) is not type(value)
         at = path if isinstance(candidate, dict) else place
-        if candidate not in (None, {}, []) and is_other and _is_right(model, at, candidate):
+        if candidate not in (None, {}, []) and is_other and is_right(model, at, candidate):
             return candidate if len(as_yaml(candidate)) <= _LONGEST else None
     return None
 
@@ -148,6 +152,8 @@ def _candidates(value: object, written: str, known: list[str]) -> Iterator[objec
     """Yield what a person may have meant, the likeliest first."""
     if isinstance(value, list) and value:
         yield from _as_one(value)
+    if isinstance(value, dict):
+        yield [value]
     if not isinstance(value, str | int | float) or len(written) > _LONGEST:
         return
     text = written.strip(_QUOTES)
@@ -183,7 +189,8 @@ def _as_one(items: list[object]) -> Iterator[object]:
         if all(isinstance(row.get("name"), str) for row in rows):
             yield {row.pop("name"): row for row in rows}
         elif all(len(row) == 1 for row in rows):
-            yield {key: value for row in rows for key, value in row.items()}
+            yield (one := {key: value for row in rows for key, value in row.items()})
+            yield {key: str(value) for key, value in one.items()}
     elif all(isinstance(each, str) for each in items):
         pairs = [re.split(r"\s*[=:]+\s*", str(each), maxsplit=1) for each in items]
         if all(len(pair) == 2 for pair in pairs):
@@ -214,7 +221,7 @@ def _scalar(text: str) -> object:
     return int(text) if re.fullmatch(r"[0-9]+", text) else text
 
 
-def _is_right(model: type[BaseModel], path: KeyPath, value: object) -> bool:
+def is_right(model: type[BaseModel], path: KeyPath, value: object) -> bool:
     """Whether a model has nothing against a value at a path."""
     same = tuple(0 if isinstance(key, int) else key for key in path)
     for key in reversed(path):
@@ -230,7 +237,10 @@ def _of_key(model: type[BaseModel], path: KeyPath, value: object, near: str) -> 
     pair = _PAIR.fullmatch(name)
     if pair and pair[1] in known:
         return f"write {pair[1]}: {pair[2]}"
-    if (other := near or _OTHER_NAMES.get(name.lower(), name.lower())) in known:
+    plain = name.lower().removeprefix("ansible_")
+    other = near or _OTHER_NAMES.get(plain, plain)
+    is_tried = isinstance(value, dict) and not near
+    if other in known and (not is_tried or is_right(model, (*path[:-1], other), value)):
         return f"write {other}"
     for key in known:
         place = (*path[:-1], key)
@@ -238,9 +248,19 @@ def _of_key(model: type[BaseModel], path: KeyPath, value: object, near: str) -> 
             if isinstance(each, str) and name.lower() in each.split("-"):
                 return f"write {key}: {each}"
     for each in leaf_paths(model) if not path[1:] else ():
-        if each[1:] and name.replace("-", "_") in (each[-1], flat_key(each)):
+        if each[1:] and {name.replace("-", "_"), other} & {each[-1], flat_key(each)}:
             given = value if isinstance(value, str | int) else next(examples(model, each))
             return f"write {_nested(each, given)}"
+    parts = reversed(re.split("[_.-]", plain))  # node_address, ssh_private_key_file
+    named = [other for part in parts if (other := _OTHER_NAMES.get(part, part)) in known]
+    # In a section of few keys one alone may take the value.
+    taking = [
+        key
+        for key in (named or (known if path[1:] else ()))
+        if value is not None and is_right(model, (*path[:-1], key), value)
+    ]
+    if taking and (named or not taking[1:]):
+        return f"write {_line((taking[0],), value)}"
     return "remove it, or write one of the allowed keys"
 
 

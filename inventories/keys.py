@@ -1,5 +1,6 @@
 """The keys of the models of an inventory, and what is wrong with a written value of one."""
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Literal, NamedTuple, get_args, get_origin
@@ -106,6 +107,8 @@ def _problem(model: type[BaseModel], detail: ErrorDetails) -> Problem:
     error = detail["ctx"]["error"] if detail["type"] == "value_error" else None
     why = fields.reason(error) if error else ""
     then = error.then if isinstance(error, Wrong) else ""
+    if error and not why and (odd := re.search(r"[^\x00-\x7f]", str(detail["input"]))):
+        why = f"{odd[0]} is not ASCII"
     return Problem(path, found, why, _allowed(field, holder), then, kind)
 
 

@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from gpu_node.inventories.advice import advised, as_yaml, meant
+from gpu_node.inventories.advice import advised, as_yaml, is_right, meant
 from gpu_node.inventories.checks.files import missing_files
 from gpu_node.inventories.checks.sources import absolute_excludes, naming, unknown_source
 from gpu_node.inventories.checks.supply import unsigned_where_set
@@ -192,7 +193,7 @@ def _is_read_wrong(document: Document, problem: Problem) -> bool:
     """Whether a mapping is empty because its keys could not be read, which is reported."""
     count = len(problem.path)
     below = any(each.path[:count] == problem.path for _, each in document.problems)
-    return problem.kind == "too_short" and below
+    return at(document.value, problem.path) == {} and below
 
 
 def _is_new(document: Document) -> bool:
@@ -262,8 +263,8 @@ def _as_written(document: Document, problem: Problem) -> Problem:
 def _advised(document: Document, problem: Problem) -> Problem:
     """Return a problem with its next step: what to write, as far as the model knows it."""
     path = problem.path
-    if not problem.then and problem.kind == "extra_forbidden" and len(path) == 1:
-        problem = problem._replace(then=_misplaced(document, path))
+    if not problem.then:
+        problem = problem._replace(then=_misplaced(document, problem))
     model, level = _model_at(path)
     written = document.written.get(path, "")
     return advised(model, problem, at(document.value, path), written, level)
@@ -278,11 +279,22 @@ def _model_at(path: KeyPath) -> tuple[type[Model], int]:
     return WholeFile, 0
 
 
-def _misplaced(document: Document, path: KeyPath) -> str:
-    """Return where a key at the top of a file belongs; empty for one that exists nowhere."""
+def _misplaced(document: Document, problem: Problem) -> str:
+    """Return where a key belongs that another level has; empty for any other problem."""
+    path = problem.path or ("",)
+    value, is_unknown = at(document.value, path), problem.kind == "extra_forbidden"
+    of_top = [key for key in path[1:] if key in ClusterFile.model_fields]
+    if of_top and problem.kind in ("extra_forbidden", "missing") and "did you" not in problem.why:
+        return f"move {of_top[0]} to the top of the file"
+    if path[0] in ("groups", "hosts") and path[1:]:
+        entry = at(document.value, path[:2])
+        is_key = is_right(_model_at(path)[0], path[1:2], entry)
+        return f"indent {path[1]} below the name of a {str(path[0])[:-1]}" if is_key else ""
+    if not is_unknown or path[1:]:
+        return ""
     if path[0] in Layer.model_fields:
         return f"move {path[0]} under defaults, a group or a host"
-    is_host = at(document.value, (*path, "address")) is not None
+    is_host = at(value, ("address",)) is not None
     return f"indent {path[0]}: it belongs under hosts" if is_host else ""
 
 
@@ -340,6 +352,8 @@ def _renamed(model: type[Model], problem: Problem, path: KeyPath) -> Problem:
     """Return the problem of a name at its place, with a name to write."""
     better = meant(model, problem.path, path[-1])
     then = f"write {as_yaml(better)}" if better else "write a name such as a100-01"
+    if re.search(r"[\[{,*]", str(path[-1])):
+        then = "write a line for each of them, such as a100-01, a100-02"
     return problem._replace(path=path, then=then)
 
 

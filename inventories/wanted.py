@@ -250,7 +250,8 @@ class JobsWanted(Model):
 
 def _apart(workspaces: tuple[WorkspaceWanted, ...]) -> tuple[WorkspaceWanted, ...]:
     """Return workspaces of which none shares a directory with another."""
-    places = [{each.path, each.origin or each.path} for each in workspaces]
+    pairs = [(each.path, each.origin or each.path) for each in workspaces]
+    places = [{place.rstrip("/") for place in pair} for pair in pairs]
     if len(set().union(*places)) < sum(map(len, places)):
         raise ValueError("a directory is in two of them")
     return workspaces

@@ -155,8 +155,8 @@ def _folders(value: object) -> tuple[str, ...]:
 
 
 def require_once(listed: Sequence[str]) -> None:
-    """Raise ValueError for a list that has a word twice."""
-    if len(set(listed)) < len(listed):
+    """Raise ValueError for a list that has a word, or a folder with and without its /, twice."""
+    if len({each.rstrip("/") for each in listed}) < len(listed):
         raise ValueError("one of them is listed twice")
 
 
@@ -253,6 +253,22 @@ def _parameters(value: object) -> int:
     return count
 
 
+# What people write in place of {node}: other words in braces are the shell's, or awk's, and the
+# others a format where the node is named, too.
+_NO_PLACE = re.compile(
+    r"(?<!\$)\{(?:hosts?|hostname|name|nodes|nodename)\}"
+    r"|^(?!.*\{node\}).*?((?<==)%[nNh]\b|<(?:node|host)(?:s|name)?>)"
+)
+
+
+def _naming_the_node(value: object) -> object:
+    """Refuse another placeholder than the node's."""
+    if isinstance(value, str) and (match := _NO_PLACE.search(value)):
+        wrong = match[1] or match[0]
+        raise Wrong(f"{wrong} is not replaced", f"write {{node}} in place of {wrong}")
+    return value
+
+
 def _without_blank(value: object) -> object:
     """Refuse a person's name in place of a user's: no one knows the user of `zhang li`."""
     if isinstance(value, str) and " " in value.strip():
@@ -304,11 +320,10 @@ FilePath = Annotated[
     _matching(r"[^\x00-\x1f]+"),
     Field(examples=["id_ed25519"], description=EXISTING_FILE),
 ]
-# What people write in place of {node}; other words in braces are the shell's, or awk's.
-_NO_PLACE = r"(?!.*(?<!\$)\{(?:hosts?|hostname|name|nodes|nodename)\})"
 Command = Annotated[
     str,
-    _matching(_NO_PLACE + r"[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*"),
+    BeforeValidator(_naming_the_node),
+    _matching(r"[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*"),
     Field(
         examples=["scontrol resume {node}"],
         description="one line of sh, {node} being the node's name in quotes",

@@ -35,18 +35,24 @@ _WORDS = {
     "sequence entries are not allowed here": "a '-' that begins no list",
     "expected '<document start>'": "text behind the end of a value",
 }
+# What a file of INI, or of Ansible's hosts, begins with.
+_SECTION = re.compile(r"\[[\w:. -]+\]")
 # A line as it may have been meant: tried in this order on each line that the parser names.
 _MENDS: tuple[Callable[[str], str], ...] = (
     lambda line: re.sub(r"(?<=[\w\"]):(?=[\w\[{\"'])", ": ", line, count=1),
     lambda line: re.sub(r"^(\s*(?:- )?[\w.-]+)\s*$", r"\1:", line),
     lambda line: re.sub(r"^(\s*|\s*[\w.-]+:\s+)-\s+", r"\1", line),
-    lambda line: re.sub(r"^(\s*[\w.-]+: +)[(<]?([\w-]+: [^()<>]+)[)>]?$", r"\1{\2}", line),
+    lambda line: re.sub(
+        r"(^\s*|[{,] *)([\w.-]+: +)[(<]?([\w-]+: [^()<>{},]+)[)>]?(?=$|[,}])", r"\1\2{\3}", line
+    ),
+    lambda line: line.replace("{{", "{"),
     lambda line: re.sub(r"^(\s*(?:- )?[\w-]+)\s*[=\s]\s*(?=[^\s:=])", r"\1: ", line),
     lambda line: re.sub(r";(?=\s)", ",", line),
     lambda line: re.sub(r"(?<=[\w\"'\]}])\s+(?=[\w-]+: )", ", ", line),
     *(partial(re.sub, r"\s*([\]}]+)$", rf"{sign}\1") for sign in "\"']}"),
     *(lambda line, end=end: line.rstrip(" ,") + end for end in ("}", "]", "]}", "}}", '"', "'")),
-    lambda line: re.sub(r"[\]},]\s*$", "", line),
+    lambda line: re.sub(r"[\]},;\uff1b]\s*$", "", line),
+    lambda line: re.sub(r"(: +)([^,\"'{}\[\]]*\{node\}[^,\"'{}\[\]]*)", _in_quotes, line),
     lambda line: re.sub(r"(: +|, +|\[)([@%`*&!|>][^,{}\[\]]*)", _in_quotes, line),
     lambda line: re.sub(r"^(\s*[\w.-]+: +)([^\s\"{\[].*)$", _in_quotes, line),
     lambda line: line.replace("'", '"'),
@@ -77,6 +83,9 @@ def unparsed(
         return at + 1, _problem(why, f"remove it from line {at + 1}")
     if not isinstance(error, yaml.MarkedYAMLError):
         return 1, _problem("", "correct it")
+    if _SECTION.fullmatch(lines[0].strip()):
+        then = "gpu-node init DIR NAME=ADDRESS ... writes a cluster file"
+        return 1, _problem("a [section], as in an INI file", then)
     at, found, why = _place(error, text, lines)
     begin, mark = error.context_mark, error.problem_mark
     near = [each.line for each in (mark, begin) if each]
@@ -86,7 +95,10 @@ def unparsed(
     best = min(
         islice(mended, _MOST_JUDGED), key=lambda each: len(problems_of(each[0])), default=None
     )
-    then = best[1] if best else f"correct line {at + 1}, or put its value in quotes"
+    then = f"correct line {at + 1}, or put its value in quotes"
+    if why.startswith("no ':'"):
+        then = f"write a ':' behind the key on line {at + 1}"
+    then = best[1] if best else then
     problem = _problem(why, "replace each tab by blanks" if found and not best else then)
     return at + 1, problem._replace(found=found) if found else problem
 

@@ -174,7 +174,11 @@ def _mapping(document: Document, node: yaml.MappingNode, path: KeyPath) -> dict[
         line = _line(key_node.start_mark)
         key = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
         here = (*path, key)
-        if key_node.tag not in (f"{_TAG}str", f"{_TAG}merge"):
+        if not isinstance(key_node, yaml.ScalarNode):
+            found = "a list or a mapping as a key"
+            then = "put what begins with a bracket or a brace in quotes"
+            document.add(Problem(path, found, "", "text", then), line)
+        elif key_node.tag not in (f"{_TAG}str", f"{_TAG}merge"):
             why, then = "YAML does not read this key as text", f"write {json.dumps(key)}:"
             document.add(Problem(here, quoted(key), why, "text; put it in quotes", then), line)
         elif key in value:
@@ -197,7 +201,7 @@ def _entries(node: yaml.MappingNode) -> list[tuple[Any, Any]]:
     entries: list[tuple[Any, Any]] = []
     for key, value in node.value:
         before = entries[-1][1] if entries else value
-        is_rest = value.start_mark == value.end_mark and re.fullmatch("[0-9]{3}", str(key.value))
+        is_rest = value.start_mark == value.end_mark and re.fullmatch("[0-9]{1,3}", str(key.value))
         if is_rest and before.tag == f"{_TAG}int":
             before.value += f",{key.value}"
         else:
