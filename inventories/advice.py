@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from gpu_node.inventories.errors import KeyPath, Problem, quoted
 from gpu_node.inventories.fields.addresses import login_of
 from gpu_node.inventories.fields.sizes import UNITS, format_size
+from gpu_node.inventories.fields.variables import is_secret
 from gpu_node.inventories.keys import (
     allowed_at,
     complaints,
@@ -72,7 +73,7 @@ def advised(
         then = _of_key(model, path, value, near.rstrip("?") if is_near else "")
     elif is_near:
         then = f"write {near.rstrip('?')}"
-    elif problem.kind == "key" and (pair := _PAIR.fullmatch(str(path[-1]))):
+    elif problem.kind == "key" and value is None and (pair := _PAIR.fullmatch(str(path[-1]))):
         is_meant = is_right(model, (*path[:-1], pair[1]), pair[2])
         then = f"write {_line((pair[1],), pair[2])}" if is_meant else ""
     elif problem.kind == "missing":
@@ -233,6 +234,8 @@ def is_right(model: type[BaseModel], path: KeyPath, value: object) -> bool:
 def _of_key(model: type[BaseModel], path: KeyPath, value: object, near: str) -> str:
     """Return what to do about a key that does not exist where it is written."""
     name = str(path[-1])
+    if is_secret(name):
+        return "remove it: no password is stored in an inventory"
     known = keys_of_model(field_at(model, path)[0])
     pair = _PAIR.fullmatch(name)
     if pair and pair[1] in known:

@@ -26,7 +26,14 @@ _SHELLS_OWN = [
     "BASHOPTS",
 ]
 
-_SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIALS?)(_|$)")
+_SECRET = re.compile(
+    r"(^|_)(TOKEN|SECRET|PASSWORD|PASSPHRASE|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIALS?)(_|$)"
+)
+
+
+def is_secret(key: str) -> bool:
+    """Whether a key has the name of a secret, which no message shows."""
+    return bool(_SECRET.search(key.upper().replace("-", "_"))) or key.endswith("_pass")
 
 
 def _variable(name: object) -> str:
