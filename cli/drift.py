@@ -7,7 +7,7 @@ import click
 from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import Choice
-from gpu_node.drift.report.formats import FORMATS, format_of
+from gpu_node.drift.report.formats import FORMATS
 from gpu_node.facts.ask.via import SLURM, VIAS
 from gpu_node.inventories.errors import shown, worded
 
@@ -28,7 +28,7 @@ from gpu_node.inventories.errors import shown, worded
     metavar="FILE",
     shell_complete=completion.files,
     help="Write the report to FILE, not stdout. Its suffix chooses the format: .html .md .xml "
-    "(JUnit) .prom (Prometheus) .json .txt.",
+    "(JUnit) .prom (Prometheus) .json .txt .log.",
 )
 @click.option(
     "--deep",
@@ -114,12 +114,15 @@ def drift(
             read_answers,
             wants_logins,
         )
-        from gpu_node.cli.output import check_given, check_not_read
+        from gpu_node.cli.output import check_given, check_not_read, chosen_format
         from gpu_node.facts.probe.request import MESH
     only = tuple(word for each in only for word in each.split(","))
+    check_given(output, only)
+    if output is not None:
+        check_not_read(output, files_of(inventory, limit))
     given = {"--only": bool(only), "--facts": facts, "--full": full}
     chosen_by = f"--format {form}" if form else f"-o {shown(output or '')}"
-    form = form or format_of(output)
+    form = form or chosen_format(output)
     if form != FORMATS[0] and any(given.values()):
         names = ", ".join(name for name, is_given in given.items() if is_given)
         found = f"{names} with {chosen_by}"
@@ -127,9 +130,6 @@ def drift(
     contacting = {"--deep": deep, f"--via {via}": via != VIAS[0], "--mesh": bool(mesh)}
     for name in (name for name, is_given in contacting.items() if is_given and answers is not None):
         raise click.UsageError(worded(f"{name} with --answers", "", "one of them"))
-    check_given(output, only)
-    if output is not None:
-        check_not_read(output, files_of(inventory, limit))
     if only:
         from gpu_node.cli.reporting import check_only
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from gpu_node.drift.report.formats import SUFFIXES, format_of
 from gpu_node.inventories import writers
 from gpu_node.inventories.atomic_write import real_path, replace
 from gpu_node.inventories.errors import did_you_mean, quoted, reason, shown, worded
@@ -26,6 +27,15 @@ def check_given(output: str | None, only: Iterable[str]) -> None:
         _check_target(_target(output))
     except OSError as error:
         raise unwritable(output, error) from None
+
+
+def chosen_format(output: str | None) -> str:
+    """Return the format that the suffix of a file chooses; one of no format is refused."""
+    if (form := format_of(output)) is None:
+        why, allowed = "no format has this suffix", ", ".join(SUFFIXES)
+        problem = worded(shown(output or ""), why, allowed, "--format FORMAT takes any name")
+        raise click.UsageError(f"--output: {problem}")
+    return form
 
 
 def check_not_read(output: str, files: Iterable[str]) -> None:

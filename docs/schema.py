@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 from typing_extensions import override
 
-from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.json import WrittenReport
 from gpu_node.inventories.fields.paths import Directory
 from gpu_node.inventories.model import Model
 from gpu_node.inventories.schema import HostEntry, Layer, WholeFile
@@ -60,7 +60,7 @@ class _Written(GenerateJsonSchema):
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of the report as the models define it."""
-    return {**_DIALECT, **Report.model_json_schema(by_alias=True, mode="serialization")}
+    return {**_DIALECT, **WrittenReport.model_json_schema(by_alias=True, mode="serialization")}
 
 
 def cluster() -> dict[str, Any]:

@@ -50,9 +50,16 @@ def in_order() -> list[Rule]:
 def texts(word: str) -> RenderableType:
     """Return the texts of one rule, or of all rules of an area; KeyError: there is no such one."""
     if word in UNREADABLE:
-        return entry(_head(word, "error"), _ROOT_ONLY if word == NEEDS_ROOT else _UNREAD)
+        return entry(_head(word, "error"), lines_of(word))
     rules = [each for each in in_order() if each.area == word] or [RULES[word]]
     return Group(*(entry(_head(rule.id, *rule.severities), _lines(rule)) for rule in rules))
+
+
+def lines_of(rule: str) -> Iterable[tuple[str, str]]:
+    """Return the texts of one rule, each with its label; KeyError: there is no such rule."""
+    if rule in UNREADABLE:
+        return _ROOT_ONLY if rule == NEEDS_ROOT else _UNREAD
+    return _lines(RULES[rule])
 
 
 def listed(area: str | None) -> RenderableType:

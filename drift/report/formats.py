@@ -20,6 +20,7 @@ FORMATS = ("table", "json", "markdown", "junit", "prometheus", "html")
 # What the suffix of a file chooses where no format is given.
 SUFFIXES = {
     ".txt": "table",
+    ".log": "table",
     ".json": "json",
     ".md": "markdown",
     ".xml": "junit",
@@ -48,10 +49,10 @@ class Page:
     head: str = ""
 
 
-def format_of(output: str | None) -> str:
-    """Return the format that the suffix of a file chooses; the first for stdout and any other."""
+def format_of(output: str | None) -> str | None:
+    """Return the format that a file's suffix chooses, the first without one; None: no format's."""
     suffix = os.path.splitext(output or "")[1]
-    return SUFFIXES.get(suffix.lower(), FORMATS[0])
+    return SUFFIXES.get(suffix.lower()) if suffix else FORMATS[0]
 
 
 def plain(file: IO[str] | None = None, stderr: bool = False, width: int | None = None) -> Console:

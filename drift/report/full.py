@@ -49,7 +49,7 @@ def render(
     parts.append(_summary(report))
     if only:
         parts += only_lines(only, len(shown), len(listed), report.hosts)
-    return Group(*parts, *why_one(report), *_next_step(report))
+    return Group(*parts, *why_one_lines(report), *_next_step(report))
 
 
 def grouped(by_node: Mapping[str, Iterable[Finding]]) -> dict[Finding, dict[str, list[str]]]:
@@ -125,15 +125,16 @@ def _summary(report: Report) -> Text:
     return closing(report, "; ".join(parts))
 
 
-def why_one(report: Report) -> Iterator[Text]:
-    """Yield why the report ends with 1 where no node and no area says so."""
+def why_one(report: Report) -> str:
+    """Return why the report ends with 1 where no node and no area says so; --since has a line."""
     if report.exit_code() != 1 or report.summary.unreachable or report.summary.unreadable:
-        return
-    unknown = [each.fact for each in report.unknown]
-    if not unknown:  # --since has its own line
-        return
-    yield Text()
-    yield Text(
-        f"exit status 1: not known on all nodes, so not compared: {', '.join(unknown)}",
-        style="dim",
-    )
+        return ""
+    unknown = visible(", ".join(each.fact for each in report.unknown))
+    return f"exit status 1: not known on all nodes, so not compared: {unknown}" if unknown else ""
+
+
+def why_one_lines(report: Report) -> Iterator[Text]:
+    """Yield the same as lines of a table."""
+    if why := why_one(report):
+        yield Text()
+        yield Text(why, style="dim")

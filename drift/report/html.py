@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -12,19 +13,24 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
+from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report import changes, off
+from gpu_node.drift.report.explained import UNREADABLE, lines_of
 from gpu_node.drift.report.formats import Page
-from gpu_node.drift.report.full import grouped, lines
+from gpu_node.drift.report.full import grouped, lines, why_one
 from gpu_node.drift.report.matrix import labels_and_columns
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.outline import counts, of_jobs, outline
 from gpu_node.drift.report.problems import OnNode, Problem, errors, problems, repair_of, text
-from gpu_node.drift.report.start import start_line
+from gpu_node.drift.report.start import start, start_line
+from gpu_node.drift.report.table import LEGEND
 from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
 
 _TEMPLATE = "html.html.j2"
+_BLANKS = re.compile(r"(\s+)")
+_STOPS = ("stops a job", "no job that uses all nodes can start")
 
 
 def parts(report: Report, page: Page) -> tuple[str]:
@@ -32,6 +38,8 @@ def parts(report: Report, page: Page) -> tuple[str]:
     hosts = report.hosts
     listed = problems(hosts)
     head = page.head or str(counts(report, listed))
+    stopped = {} if page.head else start(report).stopped
+    rules = {each.finding.rule: "" for problem in listed for each in problem.all}
     is_repaired = any(repair_of(each, hosts) in ("deploy", "partly") for each in listed)
     whole = _template().render(
         inventory=visible(report.inventory),
@@ -40,10 +48,17 @@ def parts(report: Report, page: Page) -> tuple[str]:
         names=[visible(name) for name in hosts],
         head=head,
         start="" if page.head else str(start_line(report)),
+        why=why_one(report),
+        legend=_legend(listed, hosts, stopped),
+        rules={rule: [*lines_of(rule)] for rule in rules if rule in (*RULES, *UNREADABLE)},
         kinds=[str(line) for line in (*of_jobs(report), *outline(hosts)) if line.plain],
         repair=visible(deploy_command(report.inventory)) if is_repaired else "",
         problems=[
-            {**_problem(each, hosts), "mark": changes.mark(report.changes, each.all)}
+            {
+                **_problem(each, hosts),
+                "mark": changes.mark(report.changes, each.all),
+                "stops": each.id in stopped,
+            }
             for each in listed
         ],
         off=[*off.texts(hosts, full=True)],
@@ -66,7 +81,7 @@ def parts(report: Report, page: Page) -> tuple[str]:
 def _template() -> Template:
     folder = FileSystemLoader(Path(__file__).parent)
     made = Environment(loader=folder, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    made.filters["csp"] = _hashed
+    made.filters |= {"csp": _hashed, "parted": _BLANKS.split}
     return made.get_template(_TEMPLATE)
 
 
@@ -74,6 +89,15 @@ def _hashed(text: str) -> str:
     """Return a style or script as a Content-Security-Policy names the one that it allows."""
     digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
     return f"sha256-{digest}"
+
+
+def _legend(
+    listed: Iterable[Problem], hosts: Mapping[str, HostReport], stopped: Container[str]
+) -> list[tuple[str, str]]:
+    """Return the words beside a problem that occur, with their meaning."""
+    words = {repair_of(each, hosts) for each in listed}
+    found = [(word, LEGEND[word].format("its fix")) for word in LEGEND if word in words]
+    return found + [_STOPS] * any(each.id in stopped for each in listed)
 
 
 def _problem(problem: Problem, hosts: Mapping[str, HostReport]) -> dict[str, Any]:

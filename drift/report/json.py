@@ -6,11 +6,38 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
+from gpu_node.drift.engine.finding import Severity
 from gpu_node.drift.report.formats import Page
 from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.problems import problems, repair_of
+from gpu_node.drift.report.start import Start, start
 from gpu_node.inventories.escape import visible_json
 
 _NO_HOSTS = '"hosts": {}'
+
+
+class WrittenProblem(BaseModel):
+    """What one repair mends: its rule or area, who repairs it, and how many findings it has."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    severity: Severity
+    nodes: tuple[str, ...]
+    repair: str
+    findings: int
+
+
+class WrittenReport(Report):
+    """The report as it is written: with the problems, and where a job can start.
+
+    `can_start` is null in the report about a job: that has what stops this job alone.
+    """
+
+    problems: list[WrittenProblem]
+    can_start: Start | None
 
 
 def render(report: Report, encoding: str = "utf-8") -> str:
@@ -23,14 +50,24 @@ def parts(report: Report, page: Page) -> Iterator[str]:
 
     The facts of all nodes of a large cluster would fill the memory.
     """
-    return _parts(report, page.console.encoding)
+    return _parts(report, page.console.encoding, of_job=bool(page.head))
 
 
-def _parts(report: Report, encoding: str) -> Iterator[str]:
+def _parts(report: Report, encoding: str, of_job: bool = False) -> Iterator[str]:
     without = {"changes"} if report.changes is None else None
-    rest = report.model_copy(update={"hosts": {}}).model_dump(
-        mode="json", by_alias=True, exclude=without
-    )
+    listed = [
+        WrittenProblem(
+            id=each.id,
+            severity=each.severity,
+            nodes=each.nodes,
+            repair=repair_of(each, report.hosts),
+            findings=len(each.all),
+        )
+        for each in problems(report.hosts)
+    ]
+    made: dict[str, Any] = {"problems": listed, "can_start": None if of_job else start(report)}
+    whole = WrittenReport.model_construct(None, **(dict(report) | {"hosts": {}} | made))
+    rest = whole.model_dump(mode="json", by_alias=True, exclude=without)
     before, _, after = _written(rest, encoding).partition(_NO_HOSTS)
     yield f'{before}"hosts": {{'
     between = ""

@@ -10,7 +10,9 @@ from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.rule import is_of
 from gpu_node.drift.engine.switches import is_on
+from gpu_node.drift.report import changes
 from gpu_node.drift.report.formats import Page
+from gpu_node.drift.report.full import why_one
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.off import entry
 from gpu_node.inventories.escape import visible
@@ -26,6 +28,8 @@ _COUNTED = ("tests", "failures", "errors")
 def parts(report: Report, page: Page) -> Iterator[str]:
     """Yield the report in ASCII: other characters are references, which any encoding takes."""
     suites = [_suite(name, report) for name in report.hosts]
+    if report.exit_code() == 1 and not any(each.get("errors") != "0" for each in suites):
+        suites.append(_of_report(report))
     counts = {word: str(sum(int(each.get(word, "0")) for each in suites)) for word in _COUNTED}
     whole = Element("testsuites", {"name": _text(f"gpu-node {report.inventory}"), **counts})
     whole.text = "\n"
@@ -59,6 +63,17 @@ def _suite(name: str, report: Report) -> Element:
     suite.set("skipped", str(sum(case.find("skipped") is not None for case in cases.values())))
     suite.set("timestamp", report.generated)
     suite.extend(cases.values())
+    return suite
+
+
+def _of_report(report: Report) -> Element:
+    """Return the suite of what is known of no node alone: why the report ends with 1."""
+    lines = [line.plain for line in changes.lines(report.changes, ()) if line.plain]
+    case, why = _case("report", _ANSWER), why_one(report) or " ".join(lines)
+    _problem(case, _NO_ANSWER, "unknown", why, why)
+    counts = {"tests": "1", "failures": "0", "errors": "1", "skipped": "0"}
+    suite = Element("testsuite", {"name": "report", **counts, "timestamp": report.generated})
+    suite.append(case)
     return suite
 
 

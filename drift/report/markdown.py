@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report import changes, off
 from gpu_node.drift.report.formats import Page, plain, printed
+from gpu_node.drift.report.full import why_one
 from gpu_node.drift.report.matrix import matrix
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.outline import counts
@@ -43,6 +44,7 @@ def parts(report: Report, page: Page) -> Iterator[str]:
         yield f"- **{status}** {_code(ranges(names, hosts))}\n\n{_block(error, '  ')}\n"
     noted = [f"{'  ' * depth}{words}" for depth, words in off.texts(hosts, full=True)]
     noted += [line.plain for line in changes.lines(report.changes, hosts)]
+    noted += [why] if (why := why_one(report)) else []
     if noted:
         yield f"\n{_block(chr(10).join(noted))}"
     if any(repair_of(each, hosts) in ("deploy", "partly") for each in listed):

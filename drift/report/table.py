@@ -95,7 +95,7 @@ def render(
     parts += _unreached(report.hosts, only, width)
     parts += changes.lines(report.changes, report.hosts)
     if next_step:
-        parts += [*full.why_one(report), *_next(report, shown, of_run)]
+        parts += [*full.why_one_lines(report), *_next(report, shown, of_run)]
     if next_step and not head and not only and report.hosts:
         parts.append(Text("\n").join(_cut(start_line(report), width, _FIRST_LINES)))
     return Group(*parts)
@@ -277,18 +277,18 @@ def _unreached(
         yield at_commas(Text(f"no answer from {others}; --full shows why"), width)
 
 
-# What a word of the column `repair` means.
-_LEGEND = {
+# What a word of the column `repair` means; {} is what shows the fix.
+LEGEND = {
     "deploy": "gpu-node deploy repairs it",
     "partly": "gpu-node deploy repairs a part",
-    "manual": "you do, as --full shows",
+    "manual": "you do, as {} shows",
     "admin": "root does, and gpu-node cannot",
 }
 
 
 def _legend(shown: Sequence[Problem], nodes: Mapping[str, HostReport]) -> str:
     words = {repair_of(each, nodes) for each in shown}
-    return "; ".join(f"{word}: {_LEGEND[word]}" for word in _LEGEND if word in words)
+    return "; ".join(f"{word}: {LEGEND[word].format('--full')}" for word in LEGEND if word in words)
 
 
 def _next(report: Report, shown: Sequence[Problem], of_run: Sequence[str] | None) -> Iterator[Text]:

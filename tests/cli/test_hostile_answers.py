@@ -28,7 +28,7 @@ from gpu_node.cli.asking import offline_hosts
 from gpu_node.cli.main import main
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.report.formats import Page, parts
-from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.json import WrittenReport
 from gpu_node.facts.ask.offline import scripts
 from gpu_node.facts.probe.frame import MARK
 from gpu_node.inventories.escape import visible
@@ -242,7 +242,7 @@ def shown(way: str, group: str, out: str, good: Mapping[str, Any]) -> dict[str, 
     assert of_good(hosts) == good
     assert {host.get("slurm_job") for host in hosts.values()} == {None}
     console = Console(file=io.StringIO(), width=400)
-    table = "".join(parts("table", Report.model_validate(json.loads(out)), Page(console)))
+    table = "".join(parts("table", WrittenReport.model_validate_json(out), Page(console)))
     assert [line for line in (out + table).split("\n") if visible(line, 1 << 20) != line] == []
     wrong = {}
     for name, row in GROUPS[group].items():

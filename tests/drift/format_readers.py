@@ -23,11 +23,12 @@ VOID = {"meta", "input"}
 ELEMENTS = {
     *("html", "head", "meta", "title", "style", "body", "header", "h1", "h2", "h3", "p", "code"),
     *("div", "input", "output", "button", "main", "details", "summary", "span", "dl", "dt", "dd"),
-    *("pre", "table", "tr", "th", "td", "ul", "li", "script"),
+    *("pre", "table", "tr", "th", "td", "ul", "li", "script", "a", "bdi"),
 }
 ATTRIBUTES = {
     *("lang", "charset", "http-equiv", "content", "name", "class", "role", "hidden", "id", "type"),
     *("aria-label", "placeholder", "for", "data-names", "data-places", "open", "scope"),
+    "href",
 }
 
 

@@ -29,6 +29,10 @@ HANGS = {
 REFUSED = "Could not connect, Connection refused (192.0.2.12:22)"
 GONE = Seen(states.wanted({"gpu_model": "V100"}), error=REFUSED, reached=False)
 MUTE = Seen(states.wanted(), error="the probe could not run: no output", reached=True)
+# No area is unreadable, and a fact that nodes must agree on has no value.
+UNKNOWN = states.seen(
+    {"nccl": {"environments": {"/opt/dis": None}}}, nccl_environments=["/opt/dis"]
+)
 KINDS = {
     "ok": states.seen(),
     "drift": states.seen(FRESH),

@@ -10,13 +10,16 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
+import junitparser
 import pytest
 from rich.console import Console
 
 from gpu_node.cli.reporting import write
+from gpu_node.drift.report.changes import Changes
 from gpu_node.drift.report.formats import FOR_ALL, FORMATS, SUFFIXES, Page, format_of, parts
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.problems import problems
+from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.shm import segments
 from gpu_node.inventories.escape import visible
 from tests.drift import reports, states
@@ -143,6 +146,44 @@ def test_the_cases_of_junit_are_the_rules_that_judged_a_node() -> None:
     assert re.search('name="toolchain.unreadable">\n +<error type="error"', gone)
 
 
+EXITS = {
+    "ok": ({"a": states.seen(), "b": states.seen()}, 0),
+    "drift": ({"a": states.seen(reports.FRESH)}, 2),
+    "unread": ({"a": states.seen(reports.HANGS), "b": states.seen(reports.FRESH)}, 1),
+    "gone": ({"a": reports.GONE, "b": states.seen(reports.FRESH)}, 1),
+    "unknown": (dict.fromkeys("ab", reports.UNKNOWN), 1),
+}
+
+
+@pytest.mark.parametrize(("nodes", "code"), EXITS.values(), ids=EXITS)
+def test_errors_of_junit_are_the_exit_status_1(nodes: dict[str, Seen], code: int) -> None:
+    """What could not be found out is an error, what is wrong a failure."""
+    report = reports.report(nodes)
+    whole = junitparser.JUnitXml.fromstring(written("junit", report).encode())
+    assert report.exit_code() == code
+    assert (whole.errors > 0) is (code == 1)
+    assert (whole.failures > 0) is any(
+        each.findings and each.status == "drift" for each in report.hosts.values()
+    )
+    assert READERS["junit"](written("junit", report)) == whole.errors + whole.failures
+
+
+def test_junit_has_an_error_where_no_earlier_report_exists() -> None:
+    """--since counts new drift: without an earlier report nothing is known of it."""
+    report = reports.report({"a": states.seen()})
+    since = report.model_copy(update={"changes": Changes(since="7d")})
+    assert 'message="no earlier report to compare with (--since 7d)"' in written("junit", since)
+
+
+@pytest.mark.parametrize("form", ["table", "markdown", "html", "junit"])
+def test_why_a_report_ends_with_1(form: str) -> None:
+    """Where no node and no area says so."""
+    why = "exit status 1: not known on all nodes, so not compared: nccl.torch"
+    known = reports.report({"a": states.seen(reports.FRESH)})
+    assert why in written(form, reports.report(dict.fromkeys("ab", reports.UNKNOWN)))
+    assert "exit status 1" not in written(form, known)
+
+
 def test_a_page_is_small() -> None:
     """198 nodes alike and 2 others: what nodes share is in it once."""
     alike = {f"gpu-{number:03}": states.seen(reports.FRESH) for number in range(198)}
@@ -161,18 +202,18 @@ def test_a_page_allows_its_own_script_and_style_alone() -> None:
         digest = base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
     assert policy.startswith("default-src 'none';") and "unsafe" not in policy
-    assert not re.search(r"https?:|\bsrc=|href=|url\(|@import|style=", text)
+    assert not re.search(r"https?:|\bsrc=|href=.(?!#rule-)|url\(|@import|style=", text)
 
 
 @pytest.mark.parametrize(
     ("output", "form"),
     [
         *((f"a/report{suffix}", form) for suffix, form in SUFFIXES.items()),
-        *(("REPORT.HTML", "html"), ("report", "table"), ("report.log", "table")),
-        *((".md", "table"), ("a.html/report", "table"), (None, "table")),
+        *(("REPORT.HTML", "html"), ("report", "table"), ("report.pdf", None), ("a.2026", None)),
+        *((".md", "table"), ("a.html/report", "table"), (None, "table"), ("-", "table")),
     ],
 )
-def test_the_suffix_chooses(output: str | None, form: str) -> None:
+def test_the_suffix_chooses(output: str | None, form: str | None) -> None:
     assert format_of(output) == form
 
 
@@ -196,4 +237,4 @@ def test_no_format_shows_a_secret(form: str) -> None:
         report = reports.report({"a100-01": states.seen({"shm": {"use": use}})})
         page = written(form, report)
         assert_no_secret(page)
-        assert form == "prometheus" or shown[:10] in unescape(page)
+        assert form == "prometheus" or shown[:10] in unescape(re.sub("</?bdi>", "", page))

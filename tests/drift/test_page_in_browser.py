@@ -19,6 +19,23 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which(chromium.PROGRAM), reason="no chromium on this machine"),
 ]
 NODES = {f"gpu-{number:02}": states.seen(reports.FRESH) for number in range(20)}
+# The words of the page that are on two lines, but for very long ones.
+BROKEN = r"""(() => {
+  const found = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const node = texts.currentNode;
+    if (node.parentElement.closest("script") || !node.parentElement.checkVisibility()) continue;
+    for (const { 0: word, index } of node.data.matchAll(/(?<!\S)\S{2,28}(?!\S)/g)) {
+      const range = document.createRange();
+      range.setStart(node, index);
+      range.setEnd(node, index + word.length);
+      const lines = [...range.getClientRects()].map((each) => Math.round(each.top));
+      if (new Set(lines).size > 1) found.push(word);
+    }
+  }
+  return found;
+})()"""
+LONG = {f"train-gpu-node-{number:02}": states.seen(reports.FRESH) for number in (1, 2, 4)}
 SHOWN = "[...document.querySelectorAll('{}')].filter((e) => e.checkVisibility())"
 # Texts of each colour, on each background.
 COLOURED = (
@@ -34,6 +51,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {
         "plain": reports.report({**NODES, **reports.THREE}),
         "odd": odd(reports.report(reports.KINDS), MARKUP),
+        "names": reports.report({**LONG, **reports.THREE}),
     }
     for name, report in made.items():
         write(report, "html", str(folder / f"{name}.html"))
@@ -75,7 +93,8 @@ def test_no_request_leaves_the_page(page: chromium.Page, files: dict[str, Path],
     assert page.value("!document.querySelector('.search').hidden")
     assert page.of("Log.entryAdded") == page.of("Runtime.exceptionThrown") == []
     assert page.of("Page.javascriptDialogOpening") == []
-    assert page.value("document.querySelectorAll('img, a, iframe, b').length") == 0
+    others = "img, a:not([href^='#rule-']), iframe, b"
+    assert page.value(f'document.querySelectorAll("{others}").length') == 0
     sent = page.value("fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')")
     refused = [each["entry"]["text"] for each in page.of("Log.entryAdded")]
     assert sent == "refused" and any("Content Security Policy" in each for each in refused)
@@ -126,6 +145,37 @@ def test_it_is_as_wide_as_the_window(
     page.show(files[name], width)
     page.value("document.querySelector('#unfold').click()")
     assert page.value("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_no_name_is_broken_in_two(page: chromium.Page, files: dict[str, Path], width: int) -> None:
+    """One that has room in a line is in one line, also where it has hyphens or slashes."""
+    page.show(files["names"], width)
+    page.value("document.querySelector('#unfold').click()")
+    assert page.value("document.body.innerText.includes('train-gpu-node-[01-02,04]')")
+    assert page.value(BROKEN) == []
+
+
+def test_a_rule_leads_to_its_text(page: chromium.Page, files: dict[str, Path]) -> None:
+    """It is on the page: what it checks, why, and what repairs it; it unfolds for the link."""
+    page.show(files["plain"])
+    text = "document.getElementById('rule-shm.too-small')"
+    assert not page.value(f"{text}.checkVisibility()")
+    page.value("document.querySelector('.problem').open = true")
+    page.value("document.querySelector('.finding a[href=\"#rule-shm.too-small\"]').click()")
+    assert page.value(f"{text}.checkVisibility()")
+    assert "/dev/shm is smaller than" in page.value(f"{text}.innerText")
+
+
+def test_the_words_beside_a_problem_are_explained(
+    page: chromium.Page, files: dict[str, Path]
+) -> None:
+    """Those that occur: who repairs it, and whether it stops a job."""
+    page.show(files["plain"])
+    shown = page.value("document.querySelector('main').innerText")
+    for words in ("deploy: gpu-node deploy repairs it", "manual: you do", "stops a job: no job"):
+        assert words in shown
+    assert "(repair: deploy; stops a job)" in shown and "admin:" not in shown
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -14,7 +14,9 @@ from docs import schema
 from gpu_node.drift.report import json
 from gpu_node.drift.report.formats import Page
 from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.problems import problems
 from gpu_node.drift.report.seen import Seen
+from gpu_node.drift.report.start import start
 from tests.drift import states
 from tests.drift.reports import FRESH, KINDS, REFUSED, THREE, report
 
@@ -43,8 +45,27 @@ def test_the_parts_of_json_are_one_text(nodes: dict[str, Seen], encoding: str) -
     """The nodes are written one by one; a reader sees what one call would write."""
     found = report(nodes)
     plain = found.model_dump(mode="json", by_alias=True, exclude={"changes"})
-    assert json.render(found, encoding) == stdlib_json.dumps(plain, indent=2) + "\n"
+    text = json.render(found, encoding)
+    whole = stdlib_json.loads(text)
+    assert text == stdlib_json.dumps(whole, indent=2) + "\n"
+    assert {key: each for key, each in whole.items() if key in plain} == plain
     assert len(list(json.parts(found, Page(Console(file=StringIO()))))) == 2 + len(nodes)
+
+
+def test_json_has_the_problems_and_where_a_job_can_start() -> None:
+    """As the metrics have them; of a report about a job, `head` says what is printed instead."""
+    found = report(THREE)
+    whole = stdlib_json.loads(json.render(found))
+    listed = problems(found.hosts)
+    assert [each["id"] for each in whole["problems"]] == [each.id for each in listed]
+    assert sum(each["findings"] for each in whole["problems"]) == 4
+    assert {each["repair"] for each in whole["problems"]} == {"deploy", "manual"}
+    can_start = start(found)
+    assert whole["can_start"]["nodes"] == [*can_start.nodes] == []
+    assert whole["can_start"]["stopped"].keys() == can_start.stopped.keys() > set()
+    assert whole["can_start"]["unknown"]["unreachable"] == ["v100-02"]
+    of_job = Page(Console(file=StringIO()), head="a job")
+    assert stdlib_json.loads("".join(json.parts(found, of_job)))["can_start"] is None
 
 
 def test_the_secrets_of_a_daemon_json_are_in_no_report() -> None:
@@ -64,7 +85,8 @@ def test_json_uses_the_words_of_the_contract() -> None:
     """Names that users' scripts rely on."""
     whole = stdlib_json.loads(json.render(report(THREE)))
     assert list(whole) == [
-        *("schema", "tool", "inventory", "generated", "hosts", "differences", "summary")
+        *("schema", "tool", "inventory", "generated", "hosts", "differences", "summary"),
+        *("problems", "can_start"),
     ]
     assert whole["schema"] == 1
     host = whole["hosts"]["a100-01"]
@@ -159,7 +181,7 @@ def test_what_cannot_be_compared_is_unknown(changes: list[dict[str, Any]], code:
     """Unknown is never equal, whatever the inventory names: 1, and 1 wins over 2."""
     found = unmanaged(*changes)
     assert (found.summary.unreadable, found.exit_code()) == (changes.count(MODE), code)
-    assert Report.model_validate_json(json.render(found)).exit_code() == code
+    assert json.WrittenReport.model_validate_json(json.render(found)).exit_code() == code
 
 
 def test_what_may_differ_need_not_be_read() -> None:
