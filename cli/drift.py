@@ -76,6 +76,12 @@ from gpu_node.inventories.errors import shown, worded
     "--format json wrote: what is new, gone and changed. The exit status counts new drift alone.",
 )
 @click.option("--no-history", is_flag=True, help="Do not keep this report on this machine.")
+@click.option(
+    "--anonymous",
+    is_flag=True,
+    help="Write words in place of names, users, paths, addresses and keys, the same in all reports "
+    "of this machine: for people outside of the cluster.",
+)
 def drift(
     inventory: str,
     limit: tuple[str, ...],
@@ -90,6 +96,7 @@ def drift(
     mesh: str | None,
     since: str | None,
     no_history: bool,
+    anonymous: bool,
 ) -> int:
     """Read every node of INVENTORY and report what differs. Changes nothing.
 
@@ -142,6 +149,11 @@ def drift(
         why = "jobs run as you, and no node has you as its training user: no login is tried"
         problem = worded(f"{mesh!r} with --via slurm", why, "one of them")
         raise click.UsageError(f"--mesh: {problem}")
+    key = None
+    if anonymous:
+        from gpu_node.cli.keeping import key_of_names
+
+        key = key_of_names()
     over_ssh = answers is None and via != SLURM
     before = None
     if since is not None:
@@ -166,6 +178,11 @@ def drift(
         from gpu_node.cli.keeping import finished
 
         report = finished(report, inventory, seen, before, is_kept, deep, mesh is not None)
+    if key is not None:
+        from gpu_node.drift.report.anonymous import Anonymity
+
+        hidden = Anonymity(key, report, seen)
+        report, only = hidden.of(report), tuple(map(hidden.word, only))
     write(report, form, output, full=full, facts=facts, only=only)
     # It was to be compared, and the store cannot be read.
     return 1 if before is not None and before.problem else report.exit_code()

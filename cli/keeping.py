@@ -7,11 +7,15 @@ import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+import click
+
 from gpu_node.cli.streams import print_error
 from gpu_node.cli.words import moment, wrong_since
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.seen import Seen
+from gpu_node.history.anonymous_key import anonymous_key
 from gpu_node.history.compare import DEEP, MESH, Snapshot, snapshot
+from gpu_node.history.folder import Refused
 from gpu_node.history.since import Before, FactOf, compared, iso, report_in
 from gpu_node.history.store import NothingKept, StoreError, identity, opened
 from gpu_node.history.when import ALLOWED, LAST
@@ -61,6 +65,15 @@ def earlier(word: str, inventory: str) -> Before:
             return {}
 
     return Before(word, iso(found.at), nodes, since)
+
+
+def key_of_names() -> bytes:
+    """Return the key of --anonymous, which this machine keeps."""
+    try:
+        return anonymous_key()
+    except Refused as error:
+        problem = worded(str(error), "the key for names is kept there", "a folder of this user's")
+        raise click.ClickException(f"--anonymous: {problem}") from None
 
 
 def finished(

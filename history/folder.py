@@ -10,7 +10,7 @@ from pathlib import Path
 from gpu_node.inventories import writers
 from gpu_node.inventories.errors import reason
 
-NAME = "history.db"
+NAME, KEY_NAME = "history.db", "anonymous.key"
 
 
 class Refused(Exception):
@@ -80,7 +80,7 @@ def _check(parents: Iterable[Path], place: Path) -> bool:
             raise Refused(f"{who} may change {parent}")
     if found.st_uid != os.geteuid():
         raise Refused(f"{place} belongs to another user, uid {found.st_uid}")
-    is_kind = stat.S_ISREG if place.name == NAME else stat.S_ISDIR
+    is_kind = stat.S_ISREG if place.name in (NAME, KEY_NAME) else stat.S_ISDIR
     if stat.S_ISLNK(found.st_mode):
         raise Refused(f"{place} is a symbolic link")
     if not is_kind(found.st_mode):

@@ -1,0 +1,240 @@
+"""A report without names, for people outside of its cluster; made before any format is written.
+
+What stays is known: numbers, versions, and words that gpu-node's own files have. Each other word is
+a name, and so are users, nodes, addresses and folders of users, whatever their words. A name is
+replaced by a part of its HMAC: the same word in all reports with one key, which no list of likely
+names finds without the key.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hmac
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from ipaddress import ip_address
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from gpu_node.drift.engine.registry import RULES
+from gpu_node.drift.report.model import Report, Summary, Tool
+from gpu_node.drift.report.seen import Seen
+from gpu_node.facts.areas import AREAS
+
+# Whose files have the words of a report; a name that is an example in them, and what they lack.
+_ROOMS, _EXAMPLES, _OTHERS = ("drift", "facts", "inventories"), {"alice"}, {"LTS"}
+# Fields with a name, models whose `name` is one, and names that every system has.
+_NAMES = {"address", "alias", "domain", "group", "hostname", "node", "owner", "user"}
+_NAMED = {"GpuContainer", "Name", "Peer", "User"}
+_EVERYWHERE = {"all", "docker", "http", "https", "nobody", "none", "root", "unlimited"}
+# Fields that begin with an area, and those that programs read, or no format writes.
+_OF_AREA, _AS_THEY_ARE = {"entry", "fact", "rule"}, {"comparison", "packed", "severity", "status"}
+_WITHOUT_NAMES = (Seen, Summary, Tool)
+# Folders of the system, whose words are judged one by one; elsewhere these words stay alone.
+_SYSTEM = re.compile(r"/(?:etc|usr|lib\w*|s?bin|boot|dev(?!/shm/)|proc|run|sys|var)(?:/|$)")
+_TECHNICAL = re.compile(
+    r"home|root|opt|srv|mnt|tmp|dev|shm|envs|s?bin|lib|lib64|include|share|nvidia|nccl|torch"
+    r"|(?:mini|ana)conda3?|miniforge3?|venv|(?:site|dist)-packages|python[\d.]*|lib\w+\.so[\d.]*"
+)
+_PACKAGES = re.compile("(?:site|dist)-packages")
+_NUMBER = re.compile(
+    r"\d+(?:[A-Za-z]{0,4}|ubuntu)\d*|.{0,2}|(?:en[ops]|ib[ps]?)\d[a-z0-9]*"
+    r"|(?:bond|bpo|cp|cu|cuda|deb|dev|el|eth|fc|git|mlx|nvme|post|rocm|virbr)\d+[a-z]{0,4}\d*"
+)
+_HEX = "[0-9A-Fa-f]"
+_MAC = re.compile(rf"{_HEX}{{2}}(?:[:-]{_HEX}{{2}}){{5,}}|{_HEX}{{4}}(?::{_HEX}{{4}}){{3}}")
+_WORDS = r"[\w-]+(?:\.[\w-]+)*"
+# A name alone: @group, http://proxy:3128, 10.0.0.4/24.
+_A_NAME = re.compile(rf"^(?:\w+://)?[@%]?({_WORDS})(?::\d*|/\d+)?/?$")
+_PATTERN = re.compile(
+    r"(?P<url>\b[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>]+)"
+    r"|(?P<key>SHA256:[A-Za-z0-9+/]{43}|\bAAAA[A-Za-z0-9+/]{20,}={0,2})"
+    rf"|(?P<colons>(?<![\w:]){_HEX}*:[0-9A-Fa-f:]*(?:{_HEX}|::)(?!\w|:{_HEX}|\.\d))"
+    r"|(?P<quad>(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?!\.?\d)|\bip(?:-\d{1,3}){4}\b)"
+    r"|(?P<range>[\w.-]*\[\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*\][\w.-]*)"
+    r"|(?P<path>(?<![\w./~-])(?:~[\w.-]*)?(?:/[^\s/\"'`,;:()\[\]{}<>|&=]+)+|(?<![\w~])~[\w.-]+)"
+    rf"|(?P<words>{_WORDS})"
+)
+_RANGE = re.compile(r"(.*)\[(.*)\](.*)")
+# More nodes of a range are a number; of one that a node made up so many are tried.
+_MOST, _MOST_TRIED = 16, 10_000
+
+
+class Anonymity:
+    """What the names of a report, and of the inventory's entries of its nodes, become."""
+
+    def __init__(self, key: bytes, report: Report, seen: Mapping[str, Seen]) -> None:
+        self._key = key
+        self._known: dict[str, str] = {}
+        self._names: set[str] = set()
+        self._versions: set[str] = set()
+        entries = [part for each in seen.values() for part in (each.wanted, *each.nodes)]
+        for model, field, text in _texts((report, entries)):
+            if field in _NAMES or (field == "name" and model in _NAMED):
+                self._names.update(_A_NAME.findall(text))
+            elif field == "source":  # of a mount: nas:/home
+                self._names.update(re.findall(rf"^({_WORDS}):/", text))
+            elif field in ("packages", "version"):
+                self._versions.add(text)
+        for name in (*report.hosts, *seen):
+            self._names.update(re.findall(_WORDS, name))
+        self._names = {
+            each for each in self._names - _EVERYWHERE if len(each) > 1 and not each.isdecimal()
+        }
+
+    def of(self, value: Any, field: str = "") -> Any:
+        """Return a report, or a part of one, without names."""
+        if isinstance(value, str):
+            return self._in_field(value, field)
+        if isinstance(value, _WITHOUT_NAMES):
+            return value
+        if isinstance(value, BaseModel):
+            fields = type(value).model_fields.keys()
+            made = value.model_copy(
+                update={each: self.of(getattr(value, each), each) for each in fields}
+            )
+            for kept in vars(made).keys() - fields:  # cached properties
+                del vars(made)[kept]
+            return made
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            names = [each.name for each in dataclasses.fields(value)]
+            changed = {each: self.of(getattr(value, each), each) for each in names}
+            return dataclasses.replace(value, **changed)
+        if isinstance(value, Mapping):
+            return {self.of(key): self.of(each, field) for key, each in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return type(value)(self.of(each, field) for each in value)
+        return value
+
+    def word(self, word: str) -> str:
+        """Return a word of --only: rules and areas stay."""
+        return self._in_field(word, "rule")
+
+    def _in_field(self, text: str, field: str) -> str:
+        if field in _AS_THEY_ARE or text in _of_rules():
+            return text
+        area, dot, rest = text.partition(".")
+        if field in _OF_AREA and area in AREAS:
+            return f"{area}{dot}{self._text(rest)}"
+        return self._text(text)
+
+    def _text(self, text: str) -> str:
+        if text not in self._known:
+            self._known[text] = _PATTERN.sub(self._replaced, text)
+        return self._known[text]
+
+    def _replaced(self, match: re.Match[str]) -> str:
+        found, kind = match[0], match.lastgroup
+        if kind == "url":
+            return f"{found.partition('://')[0]}://{self._name(found)}"
+        if kind == "colons":
+            return self._name(found, "address") if _is_address(found) else self._parts(found, ":")
+        if kind == "quad":
+            is_version = found not in self._names and any(
+                each.startswith(found) for each in self._versions
+            )
+            kept = is_version or found.startswith(("0.", "127.", "255."))
+            return found if kept else self._name(found, "address")
+        if kind == "range":
+            return self._range(found)
+        if kind == "path":
+            return self._path(found)
+        return self._name(found) if kind == "key" else self._words(found)
+
+    def _words(self, words: str) -> str:
+        return self._name(words) if words in self._names else self._parts(words, ".")
+
+    def _parts(self, text: str, separator: str) -> str:
+        parts = text.split(separator)
+        return separator.join(each if self._is_known(each) else self._name(each) for each in parts)
+
+    def _is_known(self, part: str) -> bool:
+        """Whether each word of a part is a number, or a word of gpu-node's files, and no name."""
+        if part == "gpu-node":
+            return True
+        words = [*re.finditer("[^-_]+", part)]
+        starts, ends = [each.start() for each in words], [each.end() for each in words]
+        if _MAC.fullmatch(part) or any(part[a:b] in self._names for a in starts for b in ends):
+            return False
+        return all(each[0] in _vocabulary() or _NUMBER.fullmatch(each[0]) for each in words)
+
+    def _range(self, text: str) -> str:
+        """Return the nodes of a range such as a100-[01-03]; others are words."""
+        match = _RANGE.fullmatch(text)
+        assert match is not None
+        numbers = islice(_numbers(match[2]), _MOST_TRIED)
+        names = [f"{match[1]}{each}{match[3]}" for each in numbers]
+        if self._names.isdisjoint(names):
+            return f"{self._text(match[1])}[{match[2]}]{self._text(match[3])}"
+        return f"{len(names)} nodes" if len(names) > _MOST else ", ".join(map(self._name, names))
+
+    def _path(self, path: str) -> str:
+        if _SYSTEM.match(path):
+            return "/".join(map(self._text, path.split("/")))
+        first, *parts = path.split("/")
+        shown = [f"~{self._name(first[1:])}" if first[1:] else first]
+        is_package = False
+        for part in parts:
+            plain = part.rstrip(".")
+            is_known = is_package or part.startswith(".") or _TECHNICAL.fullmatch(plain)
+            shown.append(self._text(part) if is_known else self._name(plain) + part[len(plain) :])
+            is_package = is_package or _PACKAGES.fullmatch(part) is not None
+        return "/".join(shown)
+
+    def _name(self, name: str, kind: str = "name") -> str:
+        return (
+            f"{kind}-{hmac.digest(self._key, name.encode('utf-8', 'replace'), 'sha256').hex()[:10]}"
+        )
+
+
+def _texts(value: Any, model: str = "", field: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield each text of a value with the model and the field that have it."""
+    if isinstance(value, str):
+        yield model, field, value
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _texts(getattr(value, name), type(value).__name__, name)
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each, model, field)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for each in value:
+            yield from _texts(each, model, field)
+
+
+@cache
+def _of_rules() -> frozenset[str]:
+    """Return what rules say of themselves, and the areas."""
+    texts = ((each.id, each.why, each.manual, each.alone) for each in RULES.values())
+    return frozenset((*AREAS, *chain.from_iterable(texts)))
+
+
+@cache
+def _vocabulary() -> frozenset[str]:
+    """Return the words of gpu-node's own files."""
+    package = Path(__file__).parents[2]
+    files = (each for room in _ROOMS for each in (package / room).rglob("*.*"))
+    kept = (each for each in files if each.suffix in (".awk", ".py", ".sh", ".tsv", ".yml"))
+    words = (re.findall("[A-Za-z][A-Za-z0-9]*", each.read_text("utf-8")) for each in kept)
+    return frozenset(chain.from_iterable(words)) - _EXAMPLES | _OTHERS
+
+
+def _is_address(text: str) -> bool:
+    if _MAC.fullmatch(text):
+        return True
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return False
+    return not (address.is_loopback or address.is_unspecified)
+
+
+def _numbers(spans: str) -> Iterator[str]:
+    for span in spans.split(","):
+        first, _, last = span.partition("-")
+        for number in range(int(first), int(last or first) + 1):
+            yield f"{number:0{len(first)}}"
