@@ -16,7 +16,7 @@ import click
 
 from gpu_node.cli import completion
 from gpu_node.cli.loading import loading
-from gpu_node.facts.ask.pyinfra_file import INVENTORIES, NO_INVENTORY, pyinfra_file, wrong_suffix
+from gpu_node.facts.ask.pyinfra_file import INVENTORIES, NO_INVENTORY, wrong_suffix
 from gpu_node.facts.ask.via import SSH
 from gpu_node.history import when
 from gpu_node.inventories.errors import shown, worded
@@ -92,7 +92,7 @@ def _ask_sudo_password(given: Mapping[str, Any]) -> None:
 
 
 def inventory(_: click.Context, __: click.Parameter, word: str) -> str:
-    """Return the inventory for pyinfra: of a cluster file the .py file beside it, if there is one.
+    """Return the inventory as it is typed, which is its name in all texts.
 
     A path without a file is refused: pyinfra would take it for the name of a host.
     """
@@ -105,7 +105,7 @@ def inventory(_: click.Context, __: click.Parameter, word: str) -> str:
     # pyinfra allows an inventory without a suffix.
     if is_file and Path(word).suffix and (error := wrong_suffix(word)):
         raise click.UsageError(error)
-    return pyinfra_file(word)
+    return word
 
 
 def inventory_file(context: click.Context, param: click.Parameter, word: str) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpu_node.drift.report.signs import SEVERITY_STYLES
+from gpu_node.facts.ask.pyinfra_file import pyinfra_file
 from gpu_node.history import folder
 from gpu_node.inventories.escape import visible
 
@@ -142,8 +143,12 @@ class Event:
 
 
 def identity(inventory: str) -> str:
-    """Return under which name the reports of an inventory are kept: its path behind all links."""
-    name = os.path.realpath(inventory) if os.path.exists(inventory) else inventory
+    """Return under which name the reports of an inventory are kept: its path behind all links.
+
+    A cluster file and the .py file beside it are one inventory.
+    """
+    file = pyinfra_file(inventory)
+    name = os.path.realpath(file) if os.path.exists(file) else file
     return name.encode("utf-8", "backslashreplace").decode()
 
 

@@ -61,7 +61,7 @@ class Initialising:
     @property
     def _drift(self) -> str:
         """The command that reports on the nodes."""
-        return f"gpu-node drift {shlex.quote(str(self.site.inventory))}"
+        return f"gpu-node drift {shlex.quote(str(self.site.file))}"
 
     @property
     def _again(self) -> str:
@@ -70,7 +70,7 @@ class Initialising:
 
     def _reported(self, nodes: Sequence[NewNode]) -> int:
         """Report on the nodes, write what was found, and return the exit code of the report."""
-        inventory = str(self.site.inventory)
+        inventory = str(self.site.file)
         seen = self.ask(inventory)
         places: dict[str, str] = {}
         states = {name: each.state for name, each in seen.items() if each.state is not None}

@@ -11,7 +11,6 @@ from gpu_node.facts.ask.pyinfra_file import (
     CLUSTER_FILES,
     CLUSTER_SUFFIX,
     NO_INVENTORY,
-    pyinfra_file,
     wrong_suffix,
 )
 from gpu_node.inventories.cluster import Cluster
@@ -23,7 +22,7 @@ from gpu_node.onboarding.errors import FileError
 
 @dataclass(frozen=True)
 class Site:
-    """`file` is the cluster file, `inventory` the .py file beside it, or `file` without one."""
+    """`file` is the cluster file, `inventory` what a user typed: that, or the .py beside it."""
 
     inventory: Path
     file: Path
@@ -53,7 +52,7 @@ def known_hosts(data: Mapping[str, Any]) -> Path:
 
 
 def site_of(path: str) -> Site:
-    """Return the inventory that either of its two files names; the .py file may be missing.
+    """Return the inventory that either of its two files names.
 
     Raises FileError.
     """
@@ -65,4 +64,4 @@ def site_of(path: str) -> Site:
     if not file.is_file():
         why = "this command changes that file"
         raise FileError(f"{path}: {worded(f'no cluster file {file} beside it', why, 'one')}")
-    return Site(Path(pyinfra_file(str(file))), file)
+    return Site(Path(path), file)

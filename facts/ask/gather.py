@@ -32,6 +32,7 @@ from gpu_node.facts.ask.pyinfra_file import (
     INVENTORY_DATA,
     NO_INVENTORY,
     loadable,
+    pyinfra_file,
 )
 from gpu_node.facts.ask.session import ProbeError, ask, close, probe, tune
 from gpu_node.facts.probe.bounds import in_words
@@ -260,12 +261,12 @@ def _inventory(path: str, cwd: str, data: Mapping[str, object] | None = None) ->
     except PyinfraError:  # an error in a cluster file has that file and its line
         raise
     except UnexpectedExternalError as error:
-        raise PyinfraError(_failed(path, error.exception)) from error
+        raise PyinfraError(_failed(pyinfra_file(path), error.exception)) from error
     except SystemExit as error:
         why = f"found sys.exit({error.code!r}) (it ends every command); allowed: no exit"
-        raise PyinfraError(f"{path}: {why}") from error
+        raise PyinfraError(f"{pyinfra_file(path)}: {why}") from error
     except (SyntaxError, ValueError, OSError) as error:
-        raise PyinfraError(_failed(path, error)) from error
+        raise PyinfraError(_failed(pyinfra_file(path), error)) from error
 
 
 def _connect_as_ours(inventory: Inventory) -> None:

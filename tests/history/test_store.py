@@ -21,7 +21,7 @@ from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.seen import Seen
 from gpu_node.history import store as module
 from gpu_node.history.compare import Key, Snapshot, node_of, snapshot
-from gpu_node.history.store import StoreError, opened
+from gpu_node.history.store import StoreError, identity, opened
 from tests.commands import REPOSITORY
 from tests.drift import states
 from tests.history.kept import FIRST, HOUR, INVENTORY, keep, report_of, seen_of
@@ -158,6 +158,15 @@ def test_an_inventory_that_is_not_used_any_more(monkeypatch: pytest.MonkeyPatch)
     with opened(making=True) as store:
         store.keep("/srv/other.py", FIRST + (module.MOST_DAYS + 2) * DAY, now)
         assert store.report_at(INVENTORY) is None and store.nodes(INVENTORY) == []
+
+
+def test_both_files_of_an_inventory_are_one(tmp_path: Path) -> None:
+    """Whichever a user types, the reports are of the same cluster."""
+    cluster, inventory = tmp_path / "site.yml", tmp_path / "site.py"
+    cluster.touch()
+    alone = identity(str(cluster))
+    inventory.touch()
+    assert identity(str(cluster)) == identity(str(inventory)) != alone
 
 
 def test_it_is_for_its_owner_alone(store: Path) -> None:

@@ -594,7 +594,7 @@ def test_an_interrupt_during_the_first_report(sshd: Sshd, tmp_path: Path) -> Non
     run.send_signal(signal.SIGINT)
     _, error = run.communicate(timeout=60)
     last = error.splitlines()[-1]
-    assert last == "gpu-node: interrupted; next: gpu-node drift site/site.py"
+    assert last == "gpu-node: interrupted; next: gpu-node drift site/site.yml"
     assert run.returncode == 1 and (tmp_path / "site" / "site.yml").is_file()
 
 
@@ -611,7 +611,7 @@ def test_from_nothing_to_the_first_report(sshd: Sshd, tmp_path: Path) -> None:
     )
     assert done.returncode in (0, 1, 2) and "Traceback" not in done.stderr, done.stderr
     assert "wrote site/site.yml and site.py" in done.stderr
-    assert done.stderr.splitlines()[-1].endswith("then: gpu-node drift site/site.py")
+    assert done.stderr.splitlines()[-1].endswith("then: gpu-node drift site/site.yml")
     assert "\n1 node, 1 " in done.stdout and "unreachable" not in done.stdout
     assert done.stdout.startswith("n1: "), done.stdout
     load(tmp_path / "site" / "site.yml")
