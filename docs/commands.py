@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,23 +20,37 @@ _HEAD = """\
 
 `gpu-node COMMAND --help` prints the same. INVENTORY is the cluster file, such as
 `cluster/site.yml`, or the Python file beside it, `cluster/site.py`; [pyinfra and a cluster
-file](pyinfra.md) has the difference. stdout has the result, stderr the progress and the errors. A
-usage error ends with 1, because 2 means drift.
+file](pyinfra.md) has the difference. stdout has the result, stderr the progress and the errors.
 
 `docs/commands.py` writes this page; do not edit it."""
 # What click puts before a paragraph that is not wrapped.
 _AS_WRITTEN = "\b\n"
 
 
+_CODES = """\
+## Exit codes
+
+An error of a command line, or of the inventory, ends each of them with 1. 2 is an answer: it was
+found out, and is not as it should be. Where both are true, 1 has precedence.
+
+| command | exit codes |
+|---|---|"""
+_STATUS = re.compile(r"Exit status: +(.*(?:\n {10,}.*)*)")
+
+
 def page() -> str:
     """Return the page as Markdown."""
     group = click.Context(commands, info_name="gpu-node")
-    sections = [_HEAD]
+    sections: list[str] = []
+    codes = [_CODES]
     for name in NAMES:
         command = commands.get_command(group, name)
         assert command is not None
+        found = _STATUS.search(command.help or "")
+        shown = "; ".join(re.split(r"\s{2,}", found[1])) if found else "0 done; 1 otherwise"
+        codes.append(f"| [{name}](#gpu-node-{name}) | {shown} |")
         sections += _section(command, click.Context(command, group, name), "##")
-    return "\n\n".join(sections) + "\n"
+    return "\n\n".join([_HEAD, "\n".join(codes), *sections]) + "\n"
 
 
 def _section(command: click.Command, context: click.Context, heading: str) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,30 @@ PAGES = [README, REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").r
 def test_it_is_short() -> None:
     """The rest is in docs/."""
     assert len(README.read_text(encoding="utf-8").split()) <= MOST_WORDS
+
+
+def test_its_first_screen_says_what_ran_on_what() -> None:
+    """Before the first command, and with the page that has the tables."""
+    first = README.read_text(encoding="utf-8").split("## Your servers")[0].split("## Try it")[0]
+    assert "(docs/explanation/systems.md)" in first
+    for absent in ("real GPU", "driver", "CentOS 7"):
+        assert absent in first.split("Not yet a ")[1]
+
+
+def test_what_its_commands_write_is_no_change_of_the_repository() -> None:
+    """make release builds a clean checkout: a user's cluster in it is none of its files."""
+    text = README.read_text(encoding="utf-8")
+    assert "gpu-node init cluster " in text and "-o report.html" in text
+    written = ["cluster/site.yml", "cluster/known_hosts", "report.html"]
+    ignored = subprocess.run(
+        ["git", "check-ignore", *written], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert ignored.stdout.split() == written
+
+
+def test_it_has_one_name_for_the_inventory() -> None:
+    """The one that a user types."""
+    assert "site.py" not in README.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
