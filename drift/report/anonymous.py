@@ -42,25 +42,30 @@ _TECHNICAL = re.compile(
 )
 _PACKAGES = re.compile("(?:site|dist)-packages")
 _NUMBER = re.compile(
-    r"\d+(?:[A-Za-z]{0,4}|ubuntu)\d*|.{0,2}|(?:en[ops]|ib[ps]?)\d[a-z0-9]*"
-    r"|(?:bond|bpo|cp|cu|cuda|deb|dev|el|eth|fc|git|mlx|nvme|post|rocm|virbr)\d+[a-z]{0,4}\d*"
+    r"\d+(?:(?:[A-Za-z]{1,4}|ubuntu)\d*)?|[A-Za-z]{0,2}|(?:en[ops]|ib[ps]?|nvme)\d[a-z0-9]*"
+    r"|(?:bond|bpo|cp|cu|cuda|deb|dev|el|eth|fc|git|mlx|post|rocm|virbr)\d+(?:[a-z]{1,4}\d*)?"
 )
 _HEX = "[0-9A-Fa-f]"
-_MAC = re.compile(rf"{_HEX}{{2}}(?:[:-]{_HEX}{{2}}){{5,}}|{_HEX}{{4}}(?::{_HEX}{{4}}){{3}}")
+_GUID = re.compile(rf"{_HEX}{{4}}(?::{_HEX}{{4}}){{3}}")
+_QUAD = re.compile(r"(?<!\d)\d{1,3}(?:\.\d{1,3}){3}(?!\d)")
 _WORDS = r"[\w-]+(?:\.[\w-]+)*"
 # A name alone: @group, http://proxy:3128, 10.0.0.4/24.
 _A_NAME = re.compile(rf"^(?:\w+://)?[@%]?({_WORDS})(?::\d*|/\d+)?/?$")
+_OF_MOUNT = re.compile(rf"^({_WORDS}):/")
+_PARTS = re.compile("[^-_]+")
+_WORD = re.compile(_WORDS)
 _PATTERN = re.compile(
-    r"(?P<url>\b[A-Za-z][A-Za-z0-9+.-]*://[^\s\"'<>]+)"
+    r"(?P<url>\b[A-Za-z][A-Za-z0-9+.-]{0,15}://[^\s\"'<>]+)"
     r"|(?P<key>SHA256:[A-Za-z0-9+/]{43}|\bAAAA[A-Za-z0-9+/]{20,}={0,2})"
+    rf"|(?P<mac>(?<!{_HEX}){_HEX}{{2}}(?:[:-]{_HEX}{{2}}){{5,19}}(?!{_HEX}))"
     rf"|(?P<colons>(?<![\w:]){_HEX}*:[0-9A-Fa-f:]*(?:{_HEX}|::)(?!\w|:{_HEX}|\.\d))"
     r"|(?P<quad>(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?!\.?\d)|\bip(?:-\d{1,3}){4}\b)"
-    r"|(?P<range>[\w.-]*\[\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*\][\w.-]*)"
+    r"|(?P<range>[\w.-]{0,255}\[\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*\][\w.-]*)"
     r"|(?P<path>(?<![\w./~-])(?:~[\w.-]*)?(?:/[^\s/\"'`,;:()\[\]{}<>|&=]+)+|(?<![\w~])~[\w.-]+)"
     rf"|(?P<words>{_WORDS})"
 )
-_RANGE = re.compile(r"(.*)\[(.*)\](.*)")
-# More nodes of a range are a number; of one that a node made up so many are tried.
+_RANGE = re.compile(r"([^\[]*)\[([^\]]*)\](.*)")
+# A word has fewer parts, and more nodes of a range are a number; so many of one are tried.
 _MOST, _MOST_TRIED = 16, 10_000
 
 
@@ -77,11 +82,11 @@ class Anonymity:
             if field in _NAMES or (field == "name" and model in _NAMED):
                 self._names.update(_A_NAME.findall(text))
             elif field == "source":  # of a mount: nas:/home
-                self._names.update(re.findall(rf"^({_WORDS}):/", text))
+                self._names.update(_OF_MOUNT.findall(text))
             elif field in ("packages", "version"):
-                self._versions.add(text)
+                self._versions.update(_QUAD.findall(text))
         for name in (*report.hosts, *seen):
-            self._names.update(re.findall(_WORDS, name))
+            self._names.update(_WORD.findall(name))
         self._names = {
             each for each in self._names - _EVERYWHERE if len(each) > 1 and not each.isdecimal()
         }
@@ -133,10 +138,10 @@ class Anonymity:
             return f"{found.partition('://')[0]}://{self._name(found)}"
         if kind == "colons":
             return self._name(found, "address") if _is_address(found) else self._parts(found, ":")
+        if kind == "mac":
+            return self._name(found, "address")
         if kind == "quad":
-            is_version = found not in self._names and any(
-                each.startswith(found) for each in self._versions
-            )
+            is_version = found in self._versions - self._names
             kept = is_version or found.startswith(("0.", "127.", "255."))
             return found if kept else self._name(found, "address")
         if kind == "range":
@@ -146,7 +151,8 @@ class Anonymity:
         return self._name(found) if kind == "key" else self._words(found)
 
     def _words(self, words: str) -> str:
-        return self._name(words) if words in self._names else self._parts(words, ".")
+        is_name = words in self._names or _QUAD.search(words)
+        return self._name(words) if is_name else self._parts(words, ".")
 
     def _parts(self, text: str, separator: str) -> str:
         parts = text.split(separator)
@@ -156,9 +162,9 @@ class Anonymity:
         """Whether each word of a part is a number, or a word of gpu-node's files, and no name."""
         if part == "gpu-node":
             return True
-        words = [*re.finditer("[^-_]+", part)]
+        words = [*_PARTS.finditer(part)]
         starts, ends = [each.start() for each in words], [each.end() for each in words]
-        if _MAC.fullmatch(part) or any(part[a:b] in self._names for a in starts for b in ends):
+        if len(words) > _MOST or any(part[a:b] in self._names for a in starts for b in ends):
             return False
         return all(each[0] in _vocabulary() or _NUMBER.fullmatch(each[0]) for each in words)
 
@@ -224,7 +230,7 @@ def _vocabulary() -> frozenset[str]:
 
 
 def _is_address(text: str) -> bool:
-    if _MAC.fullmatch(text):
+    if _GUID.fullmatch(text):
         return True
     try:
         address = ip_address(text)
