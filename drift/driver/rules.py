@@ -204,6 +204,7 @@ def module_not_built(state: DriverState, wanted: DriverWanted) -> Iterator[Fault
     # A container has no kernel and no boot loader: the driver is that of its host.
     if not state.kernels.installed and next_boot(state).kernel is None:
         return
+    is_loaded = bool(state.loaded and state.loaded.nvidia)
     if kernel is None:
         yield Fault(
             subject=KernelRelease(state.kernels.running),
@@ -212,6 +213,7 @@ def module_not_built(state: DriverState, wanted: DriverWanted) -> Iterator[Fault
             cause="the kernel was removed while it runs: no module can be loaded into it",
             fix="reboot into an installed kernel: --data reboot=true",
             fixable=False,
+            stops=not is_loaded,
         )
     elif not is_built(kernel, version):
         yield Fault(
@@ -221,6 +223,7 @@ def module_not_built(state: DriverState, wanted: DriverWanted) -> Iterator[Fault
             cause=f"the module was built for another kernel: {_GONE}",
             fix=_build(state, kernel.name, version),
             fixable=builds(state, wanted, version),
+            stops=not is_loaded,
         )
 
 

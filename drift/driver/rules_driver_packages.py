@@ -9,6 +9,7 @@ from gpu_node.drift.driver.module import brings_module, follows_dkms
 from gpu_node.drift.driver.target import installed
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import SystemPackages
+from gpu_node.drift.host.machine import is_container
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import DriverWanted, NodeWanted
 
@@ -50,7 +51,7 @@ def not_installed(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     if not readable or installed(state) is not None:
         return
     # If the inventory names none, a server with GPUs needs one; a container has its host's.
-    if wanted.driver is None and (not state.devices or _is_container(node)):
+    if wanted.driver is None and (not state.devices or is_container(node)):
         return
     first = hindrance(node, wanted)
     version = wanted.driver.version if wanted.driver else None
@@ -61,10 +62,6 @@ def not_installed(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         fix=first or _way(node, wanted.driver or DriverWanted()),
         fixable=first is None,
     )
-
-
-def _is_container(state: NodeState) -> bool:
-    return state.shm.container is not None and state.shm.container.kind != "none"
 
 
 @rule(

@@ -29,7 +29,7 @@ def _gpus(state: DriverState) -> tuple[Gpu, ...]:
     always=True,
     stops="every",
     why="memory of the GPU lost a value: 'CUDA error: uncorrectable ECC error encountered' ends "
-    "the job, and the next one that gets this GPU",
+    "the job, and before Ampere the next one that gets this GPU",
     manual="run nvidia-smi --gpu-reset -i UUID while nothing uses the GPU, or reboot; if it "
     "happens again, have the GPU replaced",
     alone="Leave the node out of the job.",
@@ -43,6 +43,8 @@ def ecc(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
                 found=f"{gpu.uncorrected} uncorrected since the driver was loaded",
                 wanted="0",
                 fix=f"{_RESET.format(gpu.uuid)}; if it happens again, have the GPU replaced",
+                # A GPU that remaps rows keeps new programs off the page (since Ampere).
+                stops=gpu.remap_failed is None,
             )
         elif (gpu.sram_uncorrected or 0) > _MOST_SRAM:
             yield Fault(
@@ -60,7 +62,6 @@ def ecc(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     ("error", "warning"),
     because_of=(on_subject(ecc),),
     always=True,
-    stops="every",
     why="a damaged row of the GPU's memory stays in use until a reset puts a spare one in its "
     "place; if there is none, errors come again",
     manual="run nvidia-smi --gpu-reset -i UUID while nothing uses the GPU, or reboot; if the "
@@ -93,7 +94,6 @@ def row_remap(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     ("error", "warning"),
     because_of=(on_subject(ecc),),
     always=True,
-    stops="every",
     why="a GPU before Ampere retires damaged pages of its memory at the next reset; it can retire "
     "64, and then errors come again",
     manual="run nvidia-smi --gpu-reset -i UUID while nothing uses the GPU, or reboot; if more than "

@@ -181,6 +181,7 @@ def unsupported_gpu(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                     fix=f"driver: {{version: {last}}}"
                     if how == "wanted"
                     else f"install a driver of branch {last}, and hold it there",
+                    stops=how == "installed",
                 )
             elif version and branch(version) < limits.first:
                 yield Fault(
@@ -198,8 +199,9 @@ def unsupported_gpu(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
 def _of_the_other_kind(state: DriverState, gpu: str, allowed: str) -> Iterator[Fault]:
     """Yield a fault where the module is the open one and may not be, or must be and is not."""
     kinds = {is_open(each.module) for each in bootable(state) if each.module}
-    if state.loaded and state.loaded.nvidia:
-        kinds.add(state.loaded.is_open)
+    now = state.loaded.is_open if state.loaded and state.loaded.nvidia else None
+    if now is not None:
+        kinds.add(now)
     for kind in sorted(kinds):
         if (kind and allowed == "no") or (not kind and allowed == "only"):
             has, needs = ("open", "proprietary") if kind else ("proprietary", "open")
@@ -212,6 +214,7 @@ def _of_the_other_kind(state: DriverState, gpu: str, allowed: str) -> Iterator[F
                 else "only the open module supports this GPU",
                 fix=f"install the driver's {needs} packages: a meta package may have changed the "
                 "kind",
+                stops=kind is now,
             )
 
 
@@ -302,6 +305,7 @@ def gpu_differs(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             found=str(count),
             wanted=str(wanted.gpu.count),
             fix=_other_count(wanted, count, installed(state)),
+            stops=count < wanted.gpu.count,
         )
     wrong = [name for name in names if not is_model(name, wanted.gpu.model)]
     if wrong and count and wanted.gpu.count:
@@ -309,4 +313,5 @@ def gpu_differs(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             subject="model",
             found=", ".join(wrong),
             wanted=wanted.gpu.model,
+            stops=False,
         )

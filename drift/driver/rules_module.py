@@ -30,7 +30,6 @@ from gpu_node.inventories.schema import DriverWanted
     ("error", "warning"),
     step="driver",
     always=True,
-    stops="every",
     why="nouveau holds the GPUs, so the nvidia module finds none",
     manual="blacklist nouveau in /etc/modprobe.d, rebuild the initramfs, unload nouveau, or reboot",
     repair="Writes /etc/modprobe.d/gpu-node-nouveau.conf, rebuilds initramfs files, and "
@@ -93,7 +92,6 @@ def _before_a_driver(state: DriverState) -> Iterator[Fault]:
     "driver.secure-boot",
     "error",
     always=True,
-    stops="every",
     why="the kernel refuses an unsigned module, or one signed with an unknown key: 'Key was "
     "rejected by service'",
     manual="run mokutil --import KEY and confirm it at the console during a boot, or turn "

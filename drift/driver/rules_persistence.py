@@ -49,6 +49,7 @@ def persistence(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     "driver.unit-waits",
     "info",
     key="driver.persistence",
+    who="administrator",
     why="a reload of systemd takes the GPUs from running containers ('Failed to initialize "
     "NVML: Unknown Error'): the deploy does not reload while one has GPUs",
     manual="nothing to do: the next boot reads it; to reload now, while no container needs "

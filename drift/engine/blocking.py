@@ -22,11 +22,15 @@ def kinds(nodes: int, logs_in: bool = True) -> frozenset[Stops]:
 def blocks_a_job(finding: Finding, kinds: Collection[Stops]) -> bool:
     """Whether a finding keeps a job off its node: an error of a rule of one of these kinds."""
     rule = RULES.get(finding.rule)
-    return rule is not None and finding.severity == "error" and rule.stops in kinds
+    is_error = finding.stops and finding.severity == "error"
+    return rule is not None and is_error and rule.stops in kinds
 
 
 def hides_what_blocks(finding: Finding) -> bool:
     """Whether something could not be read that may stop a job."""
+    rule = RULES.get(finding.rule)
+    if rule is not None:
+        return rule.stops == "unknown"
     return finding.rule == f"{finding.area}.unreadable" and finding.area in _needed()
 
 

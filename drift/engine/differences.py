@@ -165,7 +165,7 @@ def _unlike(
     known = {value: tuple(names) for value, names in values.items()}
     majority = _majority(known)
     return {
-        name: Unlike(fact.name, value, known, majority, compared)
+        name: Unlike(fact.name, value, known, majority, compared, fact.package)
         for name, value in read.items()
         if value is None or (apart and value != majority)
     }

@@ -8,6 +8,7 @@ from typing import Literal
 
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.rule import Rule
+from gpu_node.drift.engine.subject import Package
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.bounds import in_words
 from gpu_node.inventories.schema import NodeWanted
@@ -26,7 +27,8 @@ class Fact:
     rules of whose findings a difference from other nodes is only a consequence, beside those that
     mark it; `follows` is a fact whose difference brings one of this fact. `unmet` says whether the
     value is another one than the inventory names for the node. `label`: what `rule` calls it, where
-    that is not its name. `is_last`: it is shown after the facts of all areas. `compares` says
+    that is not its name, and `package` the one it is about, where that names an environment as
+    well. `is_last`: it is shown after the facts of all areas. `compares` says
     whether a node's value is compared with those of others; it is shown in any case. `why`
     returns why an answer that was read has no value, such as a program that prints no version.
     """
@@ -42,6 +44,7 @@ class Fact:
     follows: str = ""
     unmet: Callable[[NodeState, NodeWanted], bool] | None = None
     label: str = ""
+    package: Package | None = None
     is_last: bool = False
     compares: Callable[[NodeState], bool] = lambda node: True
     why: Callable[[NodeState], str] = lambda node: ""
@@ -115,7 +118,7 @@ def marks_of(findings: Iterable[Finding]) -> frozenset[str]:
     """Return what findings mark: each one's rule, alone and with its subject."""
     marks: set[str] = set()
     for finding in findings:
-        # The subject of a package is "pyarrow in /opt/conda": the mark is for all environments.
-        package = finding.subject.partition(" in ")[0]
-        marks |= {finding.rule, f"{finding.rule}:{finding.subject}", f"{finding.rule}:{package}"}
+        marks |= {finding.rule, f"{finding.rule}:{finding.subject}"}
+        if isinstance(finding.about, Package):  # the mark is for all environments
+            marks.add(f"{finding.rule}:{finding.about.package}")
     return frozenset(marks)

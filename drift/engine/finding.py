@@ -1,13 +1,25 @@
 """A finding: what is wrong on a node, why it hurts, what cures it, and who can apply the cure."""
 
 from datetime import date
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 
 from gpu_node.drift.engine.subject import Subject
 
 Severity = Literal["error", "warning", "info"]
+Who = Literal["deploy", "administrator", "user"]
+
+
+class Way(NamedTuple):
+    """A way to repair a finding, and who takes it: a run of the deploy, root, or who trains."""
+
+    who: Who
+    text: str
+
+
+# Between the ways of a fix.
+OR = "; or: "
 
 
 class Root(BaseModel):
@@ -42,6 +54,10 @@ class Finding(BaseModel):
     root_nodes: tuple[str, ...] = Field(default=(), exclude=True)
     # The subject as data; no part of the JSON report.
     about: InstanceOf[Subject] | None = Field(default=None, exclude=True)
+    # The ways of `fix`; without them the user takes it. No part of the JSON report.
+    ways: tuple[Way, ...] = Field(default=(), exclude=True)
+    # False: it stops no job, whatever its rule says. The JSON has it where it is false.
+    stops: bool = Field(default=True, exclude_if=bool)
 
     @property
     def area(self) -> str:

@@ -18,6 +18,7 @@ from gpu_node.drift.engine.subject import Thing
 from gpu_node.drift.engine.switches import is_on
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.bounds import breaking, in_words
+from gpu_node.inventories.plurals import counted
 from gpu_node.inventories.schema import NodeWanted
 
 # More of one rule on one node, or of all, is no list that a person reads.
@@ -157,12 +158,14 @@ def _by(
         blamed |= judged.blamed
         for name, findings in judged.findings.items():
             if name in so_far:
-                so_far[name] += findings if len(so_far[name]) < _MOST_OF_ALL else _too_many(rule)
+                is_full = len(so_far[name]) >= _MOST_OF_ALL
+                so_far[name] += _too_many(rule, findings) if is_full and findings else findings
     return Judgement(so_far, frozenset(blamed))
 
 
-def _too_many(rule: Rule) -> list[Finding]:
-    return [unread(rule.area, rule.id, f"not judged: more than {_MOST_OF_ALL} findings already")]
+def _too_many(rule: Rule, findings: list[Finding]) -> list[Finding]:
+    left_out = f"{counted(len(findings), 'finding')} left out: more than {_MOST_OF_ALL} already"
+    return [unread(rule.area, rule.id, left_out)]
 
 
 def unread(area: str, subject: str, reason: str) -> Finding:

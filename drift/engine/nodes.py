@@ -9,6 +9,7 @@ from datetime import date
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
+from gpu_node.drift.engine.subject import Package
 from gpu_node.facts.ask.via import SSH
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import Peer
@@ -22,7 +23,7 @@ class Unlike:
 
     `value` is None where it could not be read. `values` has each value that was read on the peers,
     with the nodes that have it; `majority` is the one that more than half of them have. `compared`
-    says in words which nodes the peers are.
+    says in words which nodes the peers are. `package` is the one that the fact is about.
     """
 
     fact: str
@@ -30,6 +31,7 @@ class Unlike:
     values: Mapping[str, tuple[str, ...]]
     majority: str | None = None
     compared: str = "all nodes"
+    package: Package | None = None
 
 
 @dataclass(frozen=True)

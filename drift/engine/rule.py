@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from typing import Literal, get_args
 
 from gpu_node.drift.engine.areas import hooks, hooks_of
-from gpu_node.drift.engine.finding import Finding, Severity
+from gpu_node.drift.engine.finding import OR, Finding, Severity, Way, Who
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.subject import Subject, Thing
 from gpu_node.facts.node import NodeState
@@ -32,12 +32,19 @@ class Fault:
     fixable: bool | None = None
     # Where the rule's first severity does not fit this fault: another that the rule declares.
     severity: Severity | None = None
+    # Whether it stops the jobs that the rule says.
+    stops: bool = True
+    # Who does what `fix` says, where that is not whom the rule names.
+    who: Who | None = None
+    # The way before it: a key of the inventory with which the deploy repairs it.
+    deploy: str = ""
 
 
 Check = Callable[..., Iterator[Fault]]
 # An error stops no job, every one, those of several nodes, or those whose launcher logs in. Of
-# "asks": it is about what a job asks of the node, and a warning may stop that.
-Stops = Literal["", "every", "several", "logins", "asks"]
+# "asks": it is about what a job asks of the node, and a warning may stop that. Of "unknown": it
+# hides what may stop one. tests/drift/stops.yml has the source of each.
+Stops = Literal["", "every", "several", "logins", "asks", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,8 @@ class Rule:
     # better ones. Both begin without a capital, and have no full stop.
     why: str = ""
     manual: str = ""
+    # Who does the latter.
+    who: Who = "user"
     # Sentences: what the deploy changes on the node, and below what a user without root can do
     # where the manual repair needs root.
     repair: str = ""
@@ -211,10 +220,13 @@ class Rule:
             if fault.severity not in (None, *self.severities):
                 raise ValueError(f"{self.id} does not declare the severity {fault.severity}")
             about = fault.subject if isinstance(fault.subject, Subject) else Thing(fault.subject)
-            key = nodes.assumed.get(self.needed_key)
-            is_held = fixable and bool(key or not self._may_repair(about, state, wanted))
-            fix, key = fault.fix or self.manual, key or self.needed_key
-            way = f"set {key} in the inventory, and gpu-node deploy repairs it; or: "
+            assumed = nodes.assumed.get(self.needed_key)
+            is_held = fixable and bool(assumed or not self._may_repair(about, state, wanted))
+            key = f"set {assumed or self.needed_key} in the inventory, "
+            key += "and gpu-node deploy repairs it"
+            by_deploy = fault.deploy or (key if is_held else "")
+            ways = [Way("deploy", by_deploy)] if by_deploy else []
+            ways.append(Way(fault.who or self.who, fault.fix or self.manual))
             yield Finding(
                 rule=self.id,
                 severity=fault.severity or self.severity,
@@ -223,9 +235,11 @@ class Rule:
                 found=fault.found,
                 wanted=fault.wanted,
                 cause=fault.cause or self.why,
-                fix=f"{way}{fix}" if is_held else fix,
+                fix=OR.join(way.text for way in ways),
+                ways=tuple(ways),
                 fixable=fixable and not is_held,
                 step=next(iter(self.steps), self.area),
+                stops=fault.stops,
             )
 
     def _may_repair(self, about: Subject, state: object, wanted: object) -> bool:
@@ -298,12 +312,14 @@ def rule(
     stops: Stops = "",
     why: str,
     manual: str,
+    who: Who | None = None,
     repair: str = "",
     alone: str = "",
 ) -> Callable[[Check], Rule]:
     """Make a rule of a check and register it under its id; the words are the fields of `Rule`.
 
-    Of several severities the first is that of the findings that name none.
+    Of several severities the first is that of the findings that name none. `who` is the user, but
+    the administrator where the rule has a text for who is `alone`, or is about a new server.
     """
 
     def register(check: Check) -> Rule:
@@ -331,6 +347,7 @@ def rule(
             stops=stops,
             why=why,
             manual=manual,
+            who=who or ("administrator" if alone or newcomers else "user"),
             repair=repair,
             alone=alone,
         )

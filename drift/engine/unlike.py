@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpu_node.drift.engine.finding import Severity
+from gpu_node.drift.engine.finding import Severity, Who
 from gpu_node.drift.engine.nodes import Nodes, Unlike
 from gpu_node.drift.engine.rule import Fault
+from gpu_node.drift.engine.subject import Subject
 from gpu_node.facts.node import NodeState
 
 # How many nodes and values one text lists, and how many characters of a value.
@@ -26,6 +27,7 @@ class Text:
     fix: str = ""
     # Where the rule's first severity does not fit.
     severity: Severity | None = None
+    who: Who | None = None
 
 
 def faults(nodes: Nodes, texts: Mapping[str, Text]) -> Iterator[Fault]:
@@ -38,7 +40,7 @@ def faults(nodes: Nodes, texts: Mapping[str, Text]) -> Iterator[Fault]:
             yield fault(each, each.fact, text)
 
 
-def fault(unlike: Unlike, subject: str, text: Text) -> Fault:
+def fault(unlike: Unlike, subject: Subject | str, text: Text) -> Fault:
     """Return the fault that a node differs from its peers; no deploy repairs it."""
     cause, fix = _UNREAD if unlike.value is None else (text.cause, text.fix)
     return Fault(
@@ -49,6 +51,7 @@ def fault(unlike: Unlike, subject: str, text: Text) -> Fault:
         fix=fix,
         fixable=False,
         severity=text.severity,
+        who=text.who,
     )
 
 

@@ -15,15 +15,16 @@ _ON = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]*[1-9a-fA-F]|0*[1-9])")
 class Hides(NamedTuple):
     """What a variable hides: the rules that find it, by their ids, and what the variable does.
 
-    `area` is the area whose facts those rules need.
+    `area` is the area whose facts those rules need; `unchecked` is what else it may hide, and no
+    rule finds.
     """
 
     rules: tuple[str, ...]
     area: str
     does: str
+    unchecked: str = ""
 
 
-# A rule that no area has (yet) is not found, and the finding then reports "not checked yet".
 HIDES: Mapping[str, Hides] = {
     "NCCL_SHM_DISABLE": Hides(
         (
@@ -39,9 +40,17 @@ HIDES: Mapping[str, Hides] = {
         "DeepSpeed compiles its operators without comparing nvcc's CUDA with torch's",
     ),
     "NCCL_P2P_DISABLE": Hides(
-        (), "fabric", "the GPUs of this node use neither NVLink nor PCIe peer-to-peer: slow"
+        ("fabric.nvlink-down",),
+        "fabric",
+        "the GPUs of this node use neither NVLink nor PCIe peer-to-peer: slow",
+        "peer-to-peer over PCIe",
     ),
-    "NCCL_IB_DISABLE": Hides((), "fabric", "NCCL uses TCP sockets even where InfiniBand works"),
+    "NCCL_IB_DISABLE": Hides(
+        ("limits.memlock",),
+        "limits",
+        "NCCL uses TCP sockets even where InfiniBand works",
+        "InfiniBand itself",
+    ),
 }
 
 

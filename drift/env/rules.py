@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
+from gpu_node.drift.engine.finding import Who
 from gpu_node.drift.engine.rule import Fault, on_node, rule
 from gpu_node.drift.engine.subject import Path, Pid, User, Variable
 from gpu_node.drift.env.bashrc import (
@@ -17,7 +18,7 @@ from gpu_node.drift.env.bashrc import (
     last_value,
 )
 from gpu_node.drift.env.training_user import missing_user
-from gpu_node.drift.env.user_settings import everywhere
+from gpu_node.drift.env.user_settings import editor, everywhere
 from gpu_node.drift.network.ifname import CONF, is_right, is_written, managed, manual_fix
 from gpu_node.facts.env.inherited import Process
 from gpu_node.facts.env.start_files import ENV_FILE, Setting
@@ -161,7 +162,7 @@ def _not_set_fault(
     state: NodeState, expected: tuple[str, str], shown: str, values: Values | None
 ) -> Fault:
     name, value = expected
-    hand = manual_fix(state, values, name)
+    hand, line = manual_fix(state, values, name), deciding(state.env, name)
     written = (
         f"in {ENV_FILE}, which {BASHRC} reads"
         if is_network_home(state.env)
@@ -172,6 +173,7 @@ def _not_set_fault(
         found=shown,
         wanted=value,
         fix=hand or f"export {name}={quote(value)} {written}",
+        who=editor(line.path) if hand and line else "user",
         fixable=hand is None,
     )
 
@@ -285,7 +287,8 @@ def conflict(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 continue
         shown = [f"{value!r} ({each.place})" for value, each in different.items()]
         if len(shown) > 1 or (expected is not None and set(different) - {expected}):
-            yield _conflict_fault(name, shown, expected)
+            # "administrator" comes before "user": one file of root's is enough.
+            yield _conflict_fault(name, shown, expected, min(editor(each.path) for each in lines))
 
 
 def _is_ours_to_cure(each: Setting, values: Values) -> bool:
@@ -293,11 +296,12 @@ def _is_ours_to_cure(each: Setting, values: Values) -> bool:
     return each.name in values and each.path in (BASHRC, CONF)
 
 
-def _conflict_fault(name: str, shown: list[str], expected: str | None) -> Fault:
+def _conflict_fault(name: str, shown: list[str], expected: str | None, who: Who) -> Fault:
     return Fault(
         subject=Variable(name),
         found=", ".join(shown),
         wanted=repr(expected) if expected is not None else "one value",
+        who=who,
     )
 
 

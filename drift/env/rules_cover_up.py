@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gpu_node.drift.engine.finding import Finding, Severity
+from gpu_node.drift.engine.finding import Finding, Severity, Who
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import RULES, Fault, on_node, rule
 from gpu_node.drift.engine.subject import Subject, Variable
 from gpu_node.drift.env.cover_ups import HIDES, THREADS, is_cover_up
-from gpu_node.drift.env.user_settings import REMOVE_ITS_SOURCE, SESSION, everywhere, of_session
+from gpu_node.drift.env.user_settings import (
+    REMOVE_ITS_SOURCE,
+    SESSION,
+    editor,
+    everywhere,
+    of_session,
+)
+from gpu_node.drift.fabric.rules import nvlink_down
 from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.drift.shm.rules import container, permissions, too_small
 from gpu_node.drift.toolchain.rules_build import cuda_mismatch
@@ -21,6 +28,8 @@ from gpu_node.inventories.schema import NodeWanted
 _INVENTORY = "the inventory"
 # NCCL_P2P_DISABLE slows down every step, whatever it hides.
 _SLOW = ("NCCL_P2P_DISABLE",)
+# Rules whose findings are hidden only where they stop a job.
+_IF_STOPPING = ("shm.stale-segments", "limits.memlock")
 
 
 def _of_shm(about: Subject) -> bool:
@@ -31,6 +40,10 @@ def _of_cuda(about: Subject) -> bool:
     return isinstance(about, Variable) and about.variable == "DS_SKIP_CUDA_CHECK"
 
 
+def _of_p2p(about: Subject) -> bool:
+    return isinstance(about, Variable) and about.variable == "NCCL_P2P_DISABLE"
+
+
 @rule(
     "env.cover-up",
     ("info", "warning"),
@@ -38,6 +51,7 @@ def _of_cuda(about: Subject) -> bool:
     because_of=(
         *(on_node(each, explains=_of_shm) for each in (too_small, container, permissions)),
         on_node(cuda_mismatch, explains=_of_cuda),
+        on_node(nvlink_down, explains=_of_p2p),
     ),
     always=True,
     why="the job runs, but slowly, and the fault stays: the next job without the variable fails",
@@ -69,27 +83,28 @@ def _settings(state: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
 def _hiding(each: Setting, state: NodeState, wanted: NodeWanted) -> Fault:
     hides = HIDES[each.name]
     out = _out(each)
-    rules = [RULES[name] for name in hides.rules if name in RULES]
-    judged = [each for each in rules if each.is_judged(wanted)]
     hidden: list[Finding] = [
         finding
-        for each in judged
-        for finding in each.findings(state, wanted, Nodes())
-        if each.id != "shm.stale-segments" or finding.severity == "error"
+        for rule in (RULES[name] for name in hides.rules)
+        if rule.is_judged(wanted)
+        for finding in rule.findings(state, wanted, Nodes())
+        if rule.id not in _IF_STOPPING or (finding.stops and finding.severity == "error")
     ]
     severity: Severity = "warning" if hidden or each.name in _SLOW else "info"
     if hidden:
         first = hidden[0]
         cause = f"{hides.does}; it hides {_named(hidden)}"
-        return _fault(each, cause, f"first {first.fix} ({first.rule}); then {out}", severity)
-    if not judged:
-        cause = f"{hides.does}; what it hides is not checked yet"
-        return _fault(each, cause, f"{out}, and look whether a job still runs", severity)
+        fix = f"first {first.fix} ({first.rule}); then {out}"
+        is_users = any(way.who == "user" for way in first.ways)
+        return _fault(each, cause, fix, severity, None if is_users else "administrator")
     if unread := sorted({one.section for one in state.unreadable if one.area == hides.area}):
         cause = (
             f"{hides.does}; cannot determine whether it hides a fault: {unread[0]} is unreadable"
         )
         return _fault(each, cause, f"first repair what could not be read; then {out}", severity)
+    if hides.unchecked:
+        cause = f"{hides.does}; it may hide a fault of {hides.unchecked}, which is not checked"
+        return _fault(each, cause, f"{out}, and look whether a job still runs", severity)
     return _fault(each, f"{hides.does}; it hides no fault that is on this node now", out, severity)
 
 
@@ -136,7 +151,9 @@ def _out(each: Setting) -> str:
     return f"remove the line {each.place}"
 
 
-def _fault(each: Setting, cause: str, fix: str, severity: Severity) -> Fault:
+def _fault(
+    each: Setting, cause: str, fix: str, severity: Severity, who: Who | None = None
+) -> Fault:
     where = each.path if each.path in (_INVENTORY, SESSION) else each.place
     return Fault(
         subject=Variable(each.name, where),
@@ -144,5 +161,6 @@ def _fault(each: Setting, cause: str, fix: str, severity: Severity) -> Fault:
         wanted="not set",
         cause=cause,
         fix=fix,
+        who=who or editor(each.path),
         severity=severity,
     )

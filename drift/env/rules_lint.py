@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import FileLine, Variable
@@ -12,6 +13,7 @@ from gpu_node.drift.env.user_settings import (
     SESSION,
     computed,
     conf_lines,
+    editor,
     everywhere,
     of_session,
 )
@@ -37,6 +39,11 @@ from gpu_node.inventories.versions import numbers
 _INVENTORY = "the inventory"
 _NO_CR_SINCE = (2, 30, 3)
 _QUOTES = "\"' \t\r"
+# What NCCL does without a file: src/graph/xml.cc.
+_WITHOUT = {
+    "NCCL_GRAPH_FILE": "NCCL ends at its start: 'Could not open XML graph file' (system error)",
+    "NCCL_TOPO_FILE": "NCCL ignores it, with a warning, and takes the topology that it finds",
+}
 _FIND = "find what sets it: a file that ~/.bashrc reads, sshd's SetEnv, PAM"
 
 
@@ -68,6 +75,7 @@ def _fault(each: Setting, found: str, wanted: str, cause: str, fix: str) -> Faul
         wanted,
         cause,
         fix,
+        who=editor(each.path),
     )
 
 
@@ -136,16 +144,20 @@ def _torch(state: NodeState) -> Version | None:
 
 @rule(
     "env.debug-left-on",
-    "warning",
+    ("warning", "error"),
     whole=True,
     always=True,
+    stops="every",
     why="the setting fills logs, slows down each step or hides an error, in every job",
     manual="remove the line; for one run set the variable in front of the command",
     alone="Unset the variable in ~/.bashrc, or in the script that starts the job.",
 )
 def debug_left_on(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A setting for the search of a fault stands in a file that every process reads."""
-    for line in _lines(state, wanted):
+    """Every process reads a setting for the search of a fault, or the path of a missing file."""
+    for line in (*_lines(state, wanted), *_computed(state, wanted)):
+        if f"{line.name}={line.value}" in state.env.missing:
+            yield _missing_file(line)
+            continue
         # env.invalid-value reports a value that is read as another one, env.cover-up what hides.
         if line.path == _INVENTORY or not line.value or _misread(line):
             continue
@@ -155,6 +167,13 @@ def debug_left_on(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             cause = "it fills logs, slows every step or hides a fault, in every job from now on"
             fix = f"{_fix(line, '', 'remove it from {}')}; for one run set it in front of a command"
             yield _fault(line, f"{line.name}={line.value}", "for a single run", cause, fix)
+
+
+def _missing_file(each: Setting) -> Fault:
+    cause = _WITHOUT.get(each.name, "NCCL does not load it, and may end where it needs it")
+    found = f"{each.name}={each.value}, which is missing or not readable"
+    fault = _fault(each, found, "a file of the node", cause, _fix(each, "correct the path"))
+    return replace(fault, severity="error", stops=each.name == "NCCL_GRAPH_FILE")
 
 
 def _misread(each: Setting) -> str:
@@ -192,6 +211,7 @@ def invalid_value(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 FileLine(line.path, line.line),
                 repr(line.text),
                 *trouble,
+                who=editor(line.path),
             )
 
 

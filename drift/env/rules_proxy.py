@@ -40,7 +40,9 @@ def proxy(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 wanted="a proxy that answers, or none",
                 cause=f"{reader} cannot connect to a proxy that ended, and every download fails: "
                 "'Failed to connect to ... port ...: Connection refused'",
-                fix=f"start the proxy, or {_removal(each, command)}{_ours(wanted)}",
+                fix=f"start the proxy, or {_removal(each, command)}",
+                who="administrator" if each.path.startswith("/") else "user",
+                deploy=_ours(wanted),
             )
 
 
@@ -67,4 +69,4 @@ def _removal(each: Proxy, command: str) -> str:
 def _ours(wanted: NodeWanted) -> str:
     if wanted.proxy is not None:
         return ""
-    return "; proxy: {url: http://...} in the inventory is used for what the deploy downloads"
+    return "set proxy: {url: http://...} in the inventory for what the deploy downloads"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from gpu_node.drift.engine.finding import Who
 from gpu_node.drift.network.ifname import CONF, conf_settings
 from gpu_node.facts.env.start_files import BLOCKS, Setting
 from gpu_node.facts.env.state import EnvState, Line
@@ -16,6 +17,11 @@ SESSION = "what `ssh NODE command` has"
 REMOVE_ITS_SOURCE = (
     "find what sets it (a file that ~/.bashrc reads, sshd's SetEnv, PAM), and remove it"
 )
+
+
+def editor(path: str) -> Who:
+    """Return who edits a file that sets a variable: of ~/.bashrc the user, of /etc root."""
+    return "administrator" if path.startswith("/") else "user"
 
 
 def everywhere(state: NodeState) -> Iterator[Setting]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpu_node.inventories.nccl_variables import Variable, Version, as_text, table
 
 # Values that write pages a second into the log; the names themselves may stay.
@@ -13,6 +15,8 @@ _LOUD = {
     "TORCH_SHOW_CPP_STACKTRACES": ("1",),
     "CUDA_LAUNCH_BLOCKING": ("1",),
 }
+# A graph that someone found for one topology, and what writes a file in every job.
+_EXPERIMENT = re.compile(r"NCCL_(GRAPH_FILE|\w+_DUMP_FILE)")
 # Since when NCCL's guide says to leave NCCL_IB_GID_INDEX unset.
 _GID_BY_ITSELF = (2, 21)
 
@@ -53,4 +57,4 @@ def is_debug(name: str, value: str) -> bool:
     if name in _LOUD:
         return value.strip().upper() in _LOUD[name]
     row = table().get(name)
-    return row is not None and row.kind == "debug"
+    return _EXPERIMENT.fullmatch(name) is not None or (row is not None and row.kind == "debug")

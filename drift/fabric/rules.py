@@ -54,7 +54,7 @@ def shown(switches: Switches) -> str:
     because_of=(on_node(manager_down),),
     whole=True,
     always=True,
-    stops="every",
+    who="administrator",
     why="NCCL takes a slower path between these GPUs: 'P2P is disabled between NVLINK connected "
     "GPUs'",
     manual="look at nvidia-smi nvlink -s and topo -m, and at dmesg (Xid 74); reset the GPU or "

@@ -165,6 +165,7 @@ def _used_up(memory: Memory) -> str:
     ("warning", "info"),
     whole=True,
     always=True,
+    who="administrator",
     why="the node lost power, crashed or was reset: files that were open then may be cut off "
     "(checkpoints, downloads), and the cause may come back",
     manual="look at the end of the log before it (journalctl -b -1 -e, or /var/log/messages) "

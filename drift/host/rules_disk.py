@@ -39,6 +39,7 @@ def disk_full(state: HostState, wanted: object) -> Iterator[Fault]:
                 wanted=f"less than {_percent(_FULL, 1)} used",
                 fix=f"delete what is not needed: du -xh --max-depth=2 {disk.point} | sort -h",
                 severity="error" if is_out else None,
+                stops=_is_of_jobs(disk),
             )
 
 
@@ -61,7 +62,13 @@ def read_only(state: HostState, wanted: object) -> Iterator[Fault]:
                 found="read-only",
                 wanted="writable",
                 fix=f"look in dmesg for a broken disk, then: mount -o remount,rw {disk.point}",
+                stops=_is_of_jobs(disk),
             )
+
+
+def _is_of_jobs(disk: Disk) -> bool:
+    """Whether a job writes there: to /tmp, its home or the workspace."""
+    return not {*disk.paths} <= {"/", "/var"}
 
 
 def _bytes(disk: Disk) -> str:

@@ -82,14 +82,19 @@ def lines(job: Job, report: Report) -> Iterator[str]:
         for each in problems(report.hosts)
         if any(one.finding.rule in RULES for one in each.all)
     ]
-    count = sum(each.severity == "error" for each in listed)
-    may = sum(each.severity == "warning" for each in listed)
+    count = sum(any(_stops(one.finding) for one in each.all) for each in listed)
+    may = len(listed) - count - sum(each.severity == "info" for each in listed)
     if count:
         yield "This thing will stop it:" if count == 1 else f"These {count} things will stop it:"
     elif may:
         yield f"Nothing will stop it for certain; {counted(may, 'thing')} may:"
     else:
         yield "Nothing was found that will stop it."
+
+
+def _stops(finding: Finding) -> bool:
+    """Whether a finding that bears on the job stops it, and not only explains what does."""
+    return blocks_a_job(finding, {"every", "several", "logins", "asks"})
 
 
 def _unknown(job: Job) -> Iterator[str]:

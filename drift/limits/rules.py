@@ -141,12 +141,25 @@ def _line(state: LimitsState, wanted: LimitsWanted, item: Item) -> str:
     return f": `{state.user.name} {'-' if kinds[1:] else kinds[0]} {item} {value}`"
 
 
+def stops_a_job(state: NodeState, item: Item, value: Value | None) -> bool:
+    """Whether a limit is of locked memory, and too low for any transfer by InfiniBand."""
+    is_low = value is not None and not at_least(value, _LOCKED.least + 1)
+    return item == "memlock" and is_low and state.network.infiniband is True
+
+
+def _soft(state: LimitsState, item: Item) -> Value | None:
+    pair = getattr(state.session, item, None)
+    return None if pair is None else pair.soft
+
+
 def cause_of(item: Item) -> str:
     """Return what happens where a limit is too low."""
     return _CAUSES[item]
 
 
-def too_low(state: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[Fault]:
+def too_low(
+    state: LimitsState, wanted: LimitsWanted, item: Item, stops: bool = True
+) -> Iterator[Fault]:
     """Yield the fault of a limit of the session that the files do not grant, either."""
     if not lacking(state, wanted, item) or _granted(state, wanted, item):
         return  # the files grant it: that is limits.not-effective
@@ -162,6 +175,7 @@ def too_low(state: LimitsState, wanted: LimitsWanted, item: Item) -> Iterator[Fa
         cause=f"{_decided(state, wanted, item)}{_CAUSES[item]}",
         fix=manual_fix or f"raise {item} to {expected} in {where}",
         fixable=manual_fix is None,
+        stops=stops,
     )
 
 
@@ -169,6 +183,7 @@ def _below(state: NodeState, item: Item, floor: Floor) -> Fault:
     """Return the fault of a limit that the inventory does not name, and that is below a floor."""
     asked = _wanted(item, floor.proposed)
     written = limit(floor.proposed, item)
+    stops = stops_a_job(state, item, _soft(state.limits, item))
     return Fault(
         subject=Limit(item),
         found=_session_value(state.limits, item),
@@ -176,7 +191,8 @@ def _below(state: NodeState, item: Item, floor: Floor) -> Fault:
         cause=f"{_decided(state.limits, asked, item)}{floor.cause}",
         fix=f"add limits: {{{item}: {written}}} to the inventory, and the deploy sets it",
         fixable=False,
-        severity=floor.severity,
+        severity=None if stops else floor.severity,
+        stops=stops,
     )
 
 
@@ -186,7 +202,7 @@ def _below(state: NodeState, item: Item, floor: Floor) -> Fault:
     step="limits",
     under="limits",
     always=True,
-    stops="every",
+    stops="logins",
     why="the kernel grants at most fs.nr_open; pam_limits then fails, and on many systems "
     "refuses the login",
     manual="lower it, or raise fs.nr_open with sysctl first",
@@ -198,7 +214,8 @@ def above_ceiling(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     if state.nr_open is None:
         return
     if above_nr_open(state, wanted):
-        yield _ceiling_fault("nofile in the inventory", str(wanted.nofile), state.nr_open, False)
+        asked = str(wanted.nofile)
+        yield _ceiling_fault("nofile in the inventory", asked, state.nr_open, False, stops=False)
     for line in state.files or ():
         if line.item == "nofile" and not grantable(state, line.value):
             if line.value == "unlimited" and state.pam is not None and state.pam.clamps_nofile:
@@ -218,7 +235,6 @@ def above_ceiling(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
     under="limits",
     always=True,
     key="limits.nofile",
-    stops="every",
     why="tokenising with many processes, and NCCL's sockets, end with 'Too many open files'",
     manual="raise nofile in a file in /etc/security/limits.d, then log in again",
     repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
@@ -255,7 +271,8 @@ def memlock(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """A fresh session may lock less memory than wanted, or too little for InfiniBand."""
     limits, expected = state.limits, wanted.limits
     if expected is not None and expected.memlock is not None:
-        yield from too_low(limits, expected, "memlock")
+        stops = stops_a_job(state, "memlock", _soft(limits, "memlock"))
+        yield from too_low(limits, expected, "memlock", stops)
         return
     floor = _REGISTERED if state.network.infiniband else _LOCKED
     if trains(state, wanted) and _lacking(limits, "memlock", floor.least):
@@ -278,10 +295,12 @@ def _lacking(state: LimitsState, item: Item, least: int) -> list[Kind]:
 @rule(
     "limits.not-effective",
     ("error", "warning"),
+    whole=True,
     step="limits",
     because_of=(on_subject(above_ceiling),),
     under="limits",
     or_keys=("limits.memlock", "limits.nproc"),
+    stops="every",
     why="the files grant the limit, but sshd or a start file of the shell sets another one",
     manual="enable PAM in sshd, load pam_limits, or remove the ulimit from the start file",
     repair="Adds pam_limits to the PAM stack of sshd where no file of it loads it, and confirms "
@@ -290,8 +309,11 @@ def _lacking(state: LimitsState, item: Item, least: int) -> list[Kind]:
     alone="Raise the soft limits to the hard limits before the job: ulimit -n $(ulimit "
     "-Hn), ulimit -l $(ulimit -Hl).",
 )
-def not_effective(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
+def not_effective(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     """The limit files grant what is wanted, and a fresh session does not have it."""
+    state, wanted = node.limits, expected.limits
+    if wanted is None:
+        return
     for item in GROWING:
         if item == "nofile" and above_nr_open(state, wanted):
             continue
@@ -307,12 +329,14 @@ def not_effective(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
             fix=fix,
             fixable=adds_pam_limits(state)
             and not services.bound_to(state, item, getattr(wanted, item)),
+            stops=stops_a_job(node, item, _soft(state, item)),
         )
-    yield from _of_slurmd(state, wanted)
+    yield from _of_slurmd(node, wanted)
 
 
-def _of_slurmd(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
+def _of_slurmd(node: NodeState, wanted: LimitsWanted) -> Iterator[Fault]:
     """Yield the limits that the jobs of slurmd cannot have, whatever a login has."""
+    state = node.limits
     service = services.slurmd(state)
     for item, value in services.too_low(service, wanted).items() if service else ():
         if service is None or (item == "nofile" and above_nr_open(state, wanted)):
@@ -335,6 +359,7 @@ def _of_slurmd(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
             fix=fix,
             fixable=bool(place) and not is_written and line is None and is_known(state),
             severity="warning" if is_written else None,
+            stops=stops_a_job(node, item, getattr(service.limits, item).hard),
         )
 
 
@@ -408,6 +433,7 @@ def _why_not_effective(
     step="limits",
     under="limits",
     always=True,
+    who="administrator",
     why="the run that wrote it was interrupted: within a minute the node restores the "
     "earlier file, without these limits",
     manual="open a new session, and keep the file if it opens",
@@ -426,12 +452,15 @@ def unconfirmed(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
         )
 
 
-def _ceiling_fault(place: str, asked: str, nr_open: int, fixable: bool) -> Fault:
+def _ceiling_fault(
+    place: str, asked: str, nr_open: int, fixable: bool, stops: bool = True
+) -> Fault:
     return Fault(
         subject=Limit("nofile", place),
         found=asked,
         wanted=f"at most {nr_open} (fs.nr_open)",
         fixable=fixable,
+        stops=stops,
     )
 
 

@@ -17,6 +17,7 @@ _NAMED = 3
     "limits.line-misread",
     "warning",
     always=True,
+    who="administrator",
     why="pam_limits skips a line that it does not understand, or reads another value, and "
     "only writes that to the system's log: the limit is then not the one in the file",
     manual="correct the line: <domain> <type> <item> <value>, as in `* - memlock unlimited`; "

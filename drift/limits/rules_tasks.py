@@ -29,7 +29,6 @@ _SLICE = re.compile(r"/([^/]+\.(?:slice|service|scope))/pids\.max$")
     under="limits",
     always=True,
     key="limits.nproc",
-    stops="every",
     why="tokenising with many processes ends with 'fork: retry: Resource temporarily "
     "unavailable', threads with 'can't start new thread'",
     manual="raise the limit that the finding names: nproc in /etc/security/limits.d, TasksMax "

@@ -19,16 +19,18 @@ from gpu_node.drift.limits.pam_limits import (
     own_lines,
     with_own,
 )
-from gpu_node.drift.limits.rules import cause_of
+from gpu_node.drift.limits.rules import cause_of, stops_a_job
 from gpu_node.drift.units import at_least, conf_limit, limit
 from gpu_node.facts.limits.state import Item, LimitsState, Line, User
 from gpu_node.facts.limits.state import Limit as Value
-from gpu_node.inventories.schema import LimitsWanted
+from gpu_node.facts.node import NodeState
+from gpu_node.inventories.schema import LimitsWanted, NodeWanted
 
 
 @rule(
     "limits.training-user",
     ("error", "info"),
+    whole=True,
     under="limits",
     or_keys=("limits.memlock", "limits.nproc"),
     stops="every",
@@ -37,10 +39,11 @@ from gpu_node.inventories.schema import LimitsWanted
     alone="Run ulimit -n $(ulimit -Hn) before the job: this raises the soft limit to the hard "
     "limit.",
 )
-def training_user(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
+def training_user(node: NodeState, asked: NodeWanted) -> Iterator[Fault]:
     """A login of the training user, who is not the SSH user, has lower limits than wanted."""
+    state, wanted = node.limits, asked.limits
     user = state.trainer
-    if user is None or user == state.user or not is_known(state):
+    if wanted is None or user is None or user == state.user or not is_known(state):
         return
     unknown: list[Item] = []
     for item in GROWING:
@@ -53,7 +56,9 @@ def training_user(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
         values = {kind: _value(state, lines, kind, item) for kind in KINDS}
         low = [kind for kind in KINDS if not at_least(_or(values[kind], expected), expected)]
         if low:
-            yield _too_low(user, item, expected, values, [lines[k] for k in low if k in lines])
+            deciding_lines = [lines[kind] for kind in low if kind in lines]
+            stops = stops_a_job(node, item, values["soft"])
+            yield _too_low(user, item, expected, values, deciding_lines, stops)
         elif None in values.values():
             unknown.append(item)
     if unknown:
@@ -91,6 +96,7 @@ def _too_low(
     expected: Value,
     values: dict[Kind, Value | None],
     lines: Iterable[Line],
+    stops: bool,
 ) -> Fault:
     shown = [f"{kind} {limit(value, item)}" for kind, value in values.items() if value is not None]
     places = list(dict.fromkeys(f"{quote(line.path)} line {line.line}" for line in lines))
@@ -107,6 +113,7 @@ def _too_low(
         wanted=limit(expected, item),
         cause=f"{why}; {cause_of(item)}",
         fix=fix,
+        stops=stops,
     )
 
 

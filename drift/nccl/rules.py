@@ -45,7 +45,8 @@ from gpu_node.inventories.schema import NcclWanted, NodeWanted
 from gpu_node.inventories.versions import numbers
 
 # What a shell, or a file that every program reads, may put before torch's own libnccl.
-_SHADOWS = ("LD_PRELOAD", "/etc/ld.so.preload", "LD_LIBRARY_PATH")
+_PRELOAD = "/etc/ld.so.preload"
+_SHADOWS = ("LD_PRELOAD", _PRELOAD, "LD_LIBRARY_PATH")
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,6 @@ _BY_TABLE = (
     "error",
     step="nccl",
     always=True,
-    stops="every",
     why="each of them writes nvidia/nccl/lib/libnccl.so.2: the one installed last is loaded, "
     f"whatever pip lists, and {FAILS}",
     manual="uninstall the wrong wheel, then reinstall the right one with --force-reinstall "
@@ -136,7 +136,6 @@ def duplicate_wheels(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     step="nccl",
     because_of=(on_subject(duplicate_wheels),),
     always=True,
-    stops="every",
     why="another wheel has overwritten the file, or its removal has deleted it; pip check reports "
     f"no problem, and {FAILS}, or torch cannot be imported",
     manual="run pip install --force-reinstall --no-deps WHEEL==VERSION",
@@ -203,6 +202,7 @@ def shadowed(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             cause=f"{loads.reason} has precedence over the library that torch is linked "
             "against: the version depends on the shell that starts the job",
             fix=f"remove it from {loads.reason}: {_set_by(state, loads)}",
+            who="administrator" if loads.reason == _PRELOAD else "user",
         )
 
 
@@ -257,8 +257,11 @@ def loaded_mismatch(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             cause=f"{FAILS}; before NCCL 2.23.4 nodes with different versions hang without an error"
             f"{_BY_TABLE if by_table else ''}",
             fix=_way_back(state, prefix, environment, wanted),
+            who="administrator" if _is_roots(environment) else "user",
             fixable=_is_fixable(state, environment, wanted),
             severity="warning" if by_table else None,
+            # A newer one takes what torch gives it.
+            stops=library is None or not library.version or library.version < (code(pin) or 0),
         )
 
 
@@ -278,6 +281,12 @@ def _owner(environment: Environment) -> Literal["wheel", "system", ""]:
     if loads.reason != "ld.so.cache" and torch.wheel is not None:
         return "wheel"
     return "system" if loads.reason in ("ld.so.cache", None) else ""
+
+
+def _is_roots(environment: Environment) -> bool:
+    """Whether root alone changes what torch loads."""
+    is_preloaded = environment.loads is not None and environment.loads.reason == _PRELOAD
+    return is_preloaded or _owner(environment) == "system"
 
 
 def _owner_of_file(state: NcclState, environment: Environment) -> Literal["wheel", "system", ""]:
@@ -329,7 +338,7 @@ def _set_by(state: NcclState, loads: Loads) -> str:
     "nccl.environment-unclear",
     "error",
     always=True,
-    stops="every",
+    stops="unknown",
     why="which one a job gets depends on who starts it and how, and pip may remove another "
     "one than it lists: nothing else is judged of this environment, and the deploy repairs nothing "
     "in it",

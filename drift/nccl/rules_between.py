@@ -16,7 +16,7 @@ _HANGS = (
 _TEXTS = {
     "nccl.torch": Text(
         f"each node loads the NCCL of its torch: {_HANGS}",
-        "install the same torch in the environments of all nodes, then run the deploy again",
+        "install the same torch in the environments of all nodes",
     ),
     "nccl.loaded": Text(
         f"the nodes have the same torch, but it loads another NCCL: {_HANGS}",
@@ -27,6 +27,7 @@ _TEXTS = {
         f"on each node: {_HANGS}",
         "install one version on all nodes, or let the deploy do it: nccl: {packages: true}",
         "warning",
+        "administrator",
     ),
 }
 

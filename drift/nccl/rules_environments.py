@@ -77,7 +77,7 @@ def environment_closed(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     "nccl.python-old",
     "error",
     always=True,
-    stops="every",
+    stops="unknown",
     why="the packages of an environment are read by its own Python, from 3.6 on: which torch and "
     "NCCL a job gets there is not known, and no DeepSpeed and no torch after 1.4 runs on Python "
     "2.7",

@@ -118,7 +118,6 @@ def package_locked(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
     under="nccl.duplicate-packages",
     always=True,
     key="nccl.packages",
-    stops="every",
     why="programs that use the system's libnccl, such as nccl-tests and MPI programs, load "
     "another version than torch",
     manual=_INSTALL,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from gpu_node.drift.engine.finding import Severity
+from gpu_node.drift.engine.finding import Severity, Who
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, on_node, rule
 from gpu_node.drift.engine.subject import Interface, Path, Shell
 from gpu_node.drift.env.bashrc import BASHRC, is_network_home
 from gpu_node.drift.env.rules import block_outdated
-from gpu_node.drift.env.user_settings import exported
+from gpu_node.drift.env.user_settings import editor, exported
 from gpu_node.drift.network.ifname import (
     CONF,
     INTERACTIVE,
@@ -172,7 +172,8 @@ def ifname_missing(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     for place in places(state, wanted):
         if is_unset(place.value):
             cause = f"{nccl} would choose {takes} itself, and others when the node gets more"
-            yield _ifname_fault(state, place, "not set", name, cause)
+            stops = name not in by_itself(state.network, version)
+            yield _ifname_fault(state, place, "not set", name, cause, stops)
 
 
 @rule(
@@ -202,9 +203,10 @@ def ifname_wrong(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator
     for place in places(state, wanted):
         if is_unset(place.value) or is_right(state, IFNAME, place.value, f"={name}"):
             continue
-        takes = ", ".join(selected(place.value or "", names)) or "no interface"
-        text = f"{place.value!r}{f' ({place.origin})' if place.origin else ''}: {takes}"
-        yield _ifname_fault(state, place, text, name)
+        takes = selected(place.value or "", names)
+        shown = ", ".join(takes) or "no interface"
+        text = f"{place.value!r}{f' ({place.origin})' if place.origin else ''}: {shown}"
+        yield _ifname_fault(state, place, text, name, stops=name not in takes)
 
 
 def _not_managed(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
@@ -234,7 +236,13 @@ def _about(place: Place) -> Shell | Path:
     return Shell(place.name) if place.name in (SHELL, INTERACTIVE) else Path(place.name)
 
 
-def _ifname_fault(state: NodeState, place: Place, text: str, name: str, cause: str = "") -> Fault:
+def _editor(place: Place) -> Who:
+    return editor(place.origin) if place.origin else "user"
+
+
+def _ifname_fault(
+    state: NodeState, place: Place, text: str, name: str, cause: str = "", stops: bool = True
+) -> Fault:
     if place.name == CONF:
         line = f"{IFNAME}=={name} in {CONF}"
     elif is_network_home(state.env):
@@ -247,7 +255,9 @@ def _ifname_fault(state: NodeState, place: Place, text: str, name: str, cause: s
         wanted=f"={name}",
         cause=cause,
         fix=place.hand or line,
+        who=_editor(place) if place.name != CONF and not is_network_home(state.env) else None,
         fixable=place.hand is None,
+        stops=stops,
     )
 
 
@@ -268,25 +278,26 @@ def _ifname_fault(state: NodeState, place: Place, text: str, name: str, cause: s
 def launcher_override(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """DeepSpeed's launcher would send this shell's NCCL_SOCKET_IFNAME to every node."""
     if is_deepspeed(wanted) and wanted.network is not None and not nodes.assumed:
-        yield from _kept_in(state, wanted)
+        yield from _kept_in(state, wanted, nodes)
     elif is_deepspeed(wanted) or wanted.launcher is None or wanted.launcher.kind is None:
         yield from _would_be_sent(state, wanted, nodes)
 
 
-def _kept_in(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def _kept_in(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     reported: set[str] = set()
     for place in shell_places(state, managed(state, wanted)):
         if is_unset(place.value):
             continue
         reported.add(place.origin)
         fix = place.hand or f"unset {IFNAME} in ~/.bashrc"
-        yield _override_fault(place, fix, place.hand is None)
+        yield _override_fault(place, fix, place.hand is None, stops=bool(_lost(place, nodes)))
     # A login shell reads some of these, deepspeed itself its own file; none of them is ours.
     for each in exported(state.env):
         elsewhere = each.path != BASHRC and each.place not in reported
         if each.name == IFNAME and elsewhere and not is_unset(each.value):
             fix = f"remove {IFNAME} from {each.place}"
-            yield _override_fault(Place(each.path, each.value, each.place), fix, False)
+            place = Place(each.path, each.value, each.place)
+            yield _override_fault(place, fix, False, stops=bool(_lost(place, nodes)))
 
 
 def _would_be_sent(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
@@ -294,12 +305,7 @@ def _would_be_sent(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterat
     value = (state.env.launcher or {}).get(IFNAME)
     if is_unset(value) or not (nodes.assumed or _has_deepspeed(state)):
         return
-    wrong = [
-        name
-        for name, link in nodes.once(carriers).items()
-        if name != nodes.name and not is_right(nodes.states[name], IFNAME, value, f"={link.name}")
-    ]
-    if wrong:
+    if wrong := _lost(Place(SHELL, value), nodes):
         keys = "launcher: deepspeed" if wanted.network else "network: auto and launcher: deepspeed"
         fix = f"set {keys} in the inventory: gpu-node deploy then writes {CONF} alone"
         # A job of DeepSpeed is to start; else this is what one would do.
@@ -307,8 +313,23 @@ def _would_be_sent(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterat
         yield _override_fault(Place(SHELL, value), fix, False, ", ".join(wrong), severity)
 
 
+def _lost(place: Place, nodes: Nodes) -> list[str]:
+    """Return the other nodes whose interface a value does not select."""
+    return [
+        name
+        for name, link in nodes.once(carriers).items()
+        if name != nodes.name
+        and not is_right(nodes.states[name], IFNAME, place.value, f"={link.name}")
+    ]
+
+
 def _override_fault(
-    place: Place, fix: str, fixable: bool, where: str = "every node", severity: Severity = "error"
+    place: Place,
+    fix: str,
+    fixable: bool,
+    where: str = "every node",
+    severity: Severity = "error",
+    stops: bool = True,
 ) -> Fault:
     return Fault(
         subject=_about(place),
@@ -317,8 +338,10 @@ def _override_fault(
         cause="deepspeed exports each NCCL* variable of its shell to all nodes, "
         f"and overrides their own values: {where} would look for this node's interface",
         fix=fix,
+        who=_editor(place),
         fixable=fixable,
         severity=severity,
+        stops=stops,
     )
 
 

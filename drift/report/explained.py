@@ -19,6 +19,7 @@ _STOPS = {
     "every": "every job on the node",
     "several": "jobs on several nodes",
     "logins": "jobs whose launcher logs in to the nodes",
+    "unknown": "unknown: what it hides may stop a job",
 }
 _WHERE = {"here": "", "same": " (same subject)", "peer": " (on the node that the finding is about)"}
 _MANUAL = "manual: the deploy changes nothing"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from rich.text import Text
 
-from gpu_node.drift.engine.finding import Finding, Severity
+from gpu_node.drift.engine.finding import OR, Finding, Severity, Way
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.drift.ranges import ranges
@@ -30,8 +29,6 @@ _ORDER = {rule: number for number, rule in enumerate(RULES)}
 _LONGEST_WANTED = 40
 # Before what is wanted, at the end of a finding.
 WANT = ", want "
-# Between the ways of a fix.
-_WAYS = re.compile(r"; or: |; |, or ")
 
 
 class OnNode(NamedTuple):
@@ -191,12 +188,13 @@ def without_root(problem: Problem, nodes: Collection[str]) -> tuple[str, str]:
         if problem.id == NEEDS_ROOT:
             admin.setdefault(each.fix, []).append(node)
             continue
-        own = _without_deploy(each.fix)
-        if rule is not None and rule.alone and not (own and _is_in_home(each.fix)):
+        ways = each.ways or (Way("user", each.fix),)
+        if own := OR.join(way.text for way in ways if way.who == "user"):
+            alone.setdefault(own, []).append(node)
+            continue
+        admin.setdefault(each.fix, []).append(node)
+        if rule is not None and rule.alone:
             alone.setdefault(rule.alone, []).append(node)
-            admin.setdefault(each.fix, []).append(node)
-        else:
-            (alone if own else admin).setdefault(own or each.fix, []).append(node)
     return _by_nodes(alone, problem.nodes), _by_nodes(admin, problem.nodes)
 
 
@@ -212,18 +210,6 @@ def _where(on: Collection[str], all_of: Collection[str], nodes: Collection[str],
     """Return the names of nodes in a form; empty where they are all that a problem has."""
     names = list(dict.fromkeys(on))
     return "" if len(names) == len(all_of) else form.format(ranges(names, nodes))
-
-
-def _without_deploy(fix: str) -> str:
-    """Return the ways of a fix that are not the deploy: it needs root."""
-    if "deploy" not in fix:
-        return fix
-    return "; ".join(way for way in _WAYS.split(fix) if "deploy" not in way)
-
-
-def _is_in_home(fix: str) -> bool:
-    """Whether a fix changes only files of the user's home."""
-    return "~/" in fix and "/etc/" not in fix
 
 
 def leads_to(problem: Problem) -> list[str]:

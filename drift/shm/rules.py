@@ -10,7 +10,7 @@ from gpu_node.drift.engine.subject import Path
 from gpu_node.drift.host.machine import is_container, memory_of, trains
 from gpu_node.drift.shm.container import run_options
 from gpu_node.drift.shm.fstab import falls_short, kept, new_line, with_size
-from gpu_node.drift.shm.rules_docker import LEAST, node_size
+from gpu_node.drift.shm.rules_docker import DEFAULT, LEAST, node_size
 from gpu_node.drift.shm.rules_memory import IMPOSSIBLE, half, is_impossible
 from gpu_node.drift.units import size
 from gpu_node.facts.node import NodeState
@@ -32,6 +32,13 @@ def _is_too_small(state: ShmState, wanted: ShmWanted) -> bool:
     if state.mount.fstype != "tmpfs":
         return True
     return state.usage is not None and 0 < state.usage.size < wanted.size  # size=0 has no limit
+
+
+def _is_tiny(state: ShmState) -> bool:
+    """Whether it is missing, or no larger than what docker gives: NCCL does not start."""
+    if state.usage is None:
+        return state.mount is not None and state.mount.layers == 0
+    return 0 < state.usage.size <= DEFAULT
 
 
 def _shown(state: ShmState) -> str:
@@ -120,15 +127,16 @@ def too_small(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     fix = remount if state.mount.layers else mount
     if foreign:
         fix = f"{state.mount.fstype} is not tmpfs: unmount it first"
-    elif wanted is None:
-        fix = f"add shm: {{size: {asked}}} to the inventory, and the deploy sets it; or: {fix}"
+    key = f"add shm: {{size: {asked}}} to the inventory, and the deploy sets it"
     yield Fault(
         subject=Path("/dev/shm"),
         found=_shown(state),
         wanted=asked if wanted else f"at least {format_size(least.size)} (proposed)",
         fix=fix,
+        deploy="" if wanted or foreign else key,
         fixable=wanted is not None and not foreign and not is_impossible(node, expected),
-        severity=None if wanted else "warning",
+        severity=None if wanted or _is_tiny(state) else "warning",
+        stops=_is_tiny(state),
     )
 
 
@@ -163,7 +171,8 @@ def container(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
         fix=f"start the container with: {program} run {' '.join(run_options(node, enough))}; "
         "--ipc=host in place of --shm-size gives it the host's /dev/shm; or set default-shm-size "
         "in the host's /etc/docker/daemon.json",
-        severity=None if wanted else "warning",
+        severity=None if wanted or _is_tiny(state) else "warning",
+        stops=_is_tiny(state),
     )
 
 
@@ -288,4 +297,5 @@ def permissions(state: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]:
         found=f"mode {mode.mode}, owner {mode.uid}:{mode.gid}",
         wanted=f"mode {MODE}, owner 0:0",
         fix=f"chown 0:0 /dev/shm && chmod {MODE} /dev/shm",
+        stops=not mode.mode.endswith(("3", "7")),
     )

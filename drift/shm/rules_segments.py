@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path, Pid
+from gpu_node.drift.shm.rules_docker import DEFAULT
 from gpu_node.drift.shm.segments import age, in_doubt, in_words, is_certain, orphans, stale, taken
 from gpu_node.facts.shm.segments import Adopted, Use
 from gpu_node.facts.shm.state import ShmState
@@ -40,6 +41,7 @@ def stale_segments(state: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]
             found=in_words(state.use, segments),
             wanted="only segments that a process has open or mapped",
             severity="error" if full else None,
+            stops=state.usage is not None and state.usage.size - state.usage.used <= DEFAULT,
         )
     if doubtful := in_doubt(state.use):
         yield Fault(

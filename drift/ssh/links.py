@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from gpu_node.drift.engine.finding import Severity
+from gpu_node.drift.engine.finding import Severity, Who
 from gpu_node.drift.engine.rule import Fault
 from gpu_node.drift.engine.subject import Logins, Peers
 
@@ -29,10 +29,14 @@ class Link(NamedTuple):
     wants: str = ""
     fixes: str = ""
     own: str = ""
+    who: Who | None = None
 
 
-def faults(node: str, links: Iterable[Link]) -> Iterator[Fault]:
-    """Yield a fault for each kind of what is wrong between a node and its peers."""
+def faults(node: str, links: Iterable[Link], worked: Collection[str] = ()) -> Iterator[Fault]:
+    """Yield a fault for each kind of what is wrong between a node and its peers.
+
+    It stops no job where the logins that it is about worked all the same: those with `worked`.
+    """
     kinds: dict[tuple[str, str, bool, Severity | None], list[Link]] = {}
     for link in links:
         key = (link.kind, link.cause, link.fixable, link.severity)
@@ -48,6 +52,8 @@ def faults(node: str, links: Iterable[Link]) -> Iterator[Fault]:
             fix=first.fix if is_one else first.fixes or first.fix,
             fixable=fixable,
             severity=severity,
+            who=first.who,
+            stops=any(each.peer not in worked for each in alike),
         )
 
 

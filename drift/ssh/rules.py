@@ -26,6 +26,7 @@ from gpu_node.drift.ssh.settings import (
     lets_in_already,
     reads_home,
     refuses_keys,
+    worked,
 )
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.managed_block import Block
@@ -92,6 +93,7 @@ def permissions(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[
                 if may_change
                 else manual_fix,
                 fixable=may_change,
+                who="user" if mode.uid == account.uid else "administrator",
             )
 
 
@@ -133,7 +135,14 @@ def key_missing(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[
             fix=f"ssh-keygen -t ed25519 -N '' -C gpu-node:{nodes.name} -f {KEY}"
             + (f"; {account.stray} belongs to no key here: " if account.stray else "")
             + (f"move it to {account.stray}.before-gpu-node first" if account.stray else ""),
+            stops=not _logs_in(state),
         )
+
+
+def _logs_in(state: NodeState) -> bool:
+    """Whether each login from this node worked: by another key, or without one."""
+    tried = {each.node for each in state.ssh.logins or ()}
+    return bool(tried) and tried == worked(state.ssh)
 
 
 @rule(
@@ -158,6 +167,7 @@ def key_unusable(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator
         subject=Path(f"{account.home}/.ssh/id_ed25519"),
         found=account.unusable,
         wanted="a key without a passphrase",
+        stops=not _logs_in(state),
     )
 
 
@@ -178,7 +188,10 @@ def not_authorised(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterat
     """A node's key is not in authorized_keys here, or not from where that node comes."""
     if state.ssh.authorized is None or not has_mesh(wanted, nodes):
         return
-    yield from faults(nodes.name, _refusals(state.ssh.authorized, state, nodes))
+    refusals = list(_refusals(state.ssh.authorized, state, nodes))
+    known = {each.peer: state_of(each.peer, state, nodes) for each in refusals}
+    let_in = [peer for peer, there in known.items() if there and lets_in_already(there, nodes)]
+    yield from faults(nodes.name, refusals, let_in)
 
 
 def _refusals(block: Block, state: NodeState, nodes: Nodes) -> Iterator[Link]:
@@ -287,6 +300,7 @@ def _not_let_in(peer: Peer, public: str | None, addresses: tuple[str, ...]) -> L
         kind="key" if public else "no key",
         wants="the key of each, from its addresses" if public else "their keys, once they have one",
         fixes=CONVERGE_ALL,
+        who="deploy",
     )
 
 
@@ -313,6 +327,7 @@ def _refused_by(setting: str, peer: Peer, addresses: tuple[str, ...], ssh: SshSt
         kind=setting,
         wants=f"{keyword} {value}",
         fixes=f"{fix}; check: sshd -T -C user={user},host=NODE,addr=ADDRESS",
+        who="administrator",
     )
 
 
@@ -337,6 +352,7 @@ def _not_let_in_elsewhere(
         "no line there accepts its key",
         wanted=f"its key, from {', '.join(addresses)}",
         cause=f"{_DENIED}; sshd does not read {AUTHORIZED}",
+        who="administrator",
         fix=f"{place}: {line}",
         fixable=False,
         kind=place,
@@ -352,6 +368,7 @@ def _not_let_in_elsewhere(
     several=True,
     step="ssh",
     under="ssh",
+    who="administrator",
     why="a run was interrupted after it wrote the file: within a minute the node restores "
     "the earlier file",
     manual="open a new session and confirm it",
@@ -389,7 +406,7 @@ def _waits(state: NodeState) -> bool:
 )
 def unknown_host_key(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """A node's host key is not in known_hosts here, by name or by address."""
-    yield from faults(nodes.name, unknown_keys(state, wanted, nodes))
+    yield from faults(nodes.name, unknown_keys(state, wanted, nodes), worked(state.ssh))
 
 
 def unknown_keys(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Link]:
@@ -431,7 +448,7 @@ def unknown_keys(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator
 )
 def host_key_changed(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """Another host key is known here than the one that a node has."""
-    yield from faults(nodes.name, changed_keys(state, wanted, nodes))
+    yield from faults(nodes.name, changed_keys(state, wanted, nodes), worked(state.ssh))
 
 
 def changed_keys(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Link]:

@@ -25,6 +25,7 @@ _Names = dict[str, list[str]]
     "warning",
     between=True,
     several=True,
+    who="deploy",
     why="one image was put on both, or the key was copied: with the key of one node a login "
     "as the other one works, too, and from= does not prevent it",
     manual="move the key away on all but one of the nodes, and run the deploy",

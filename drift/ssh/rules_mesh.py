@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from gpu_node.drift.engine.finding import Who
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, on_node, on_peer, on_subject, rule
 from gpu_node.drift.engine.subject import Path, Subject
@@ -203,6 +204,7 @@ def _outdated(path: str, block: Block | None, lines: Lines, nodes: Nodes) -> Ite
         subject=Path(path),
         found=outdated if block.is_whole else "gpu-node's block, without its last line",
         wanted="the nodes of the inventory, as they are",
+        who="user" if path == AUTHORIZED else "administrator",
         fix="rewrite gpu-node's block" if block.is_whole else "remove the rest of gpu-node's block",
         fixable=block.is_whole,
         severity=None if block.is_whole else "error",
@@ -270,9 +272,13 @@ def _refused(peer: Peer, failed: list[Login] | None, repairs: _Repairs) -> Link 
     heals = state is not None and not users and repairs.help(peer)
     punished = any(each.is_punished for each in failed)
     own = "; ".join(f"by {each.how}: {_outcome(each)}" for each in failed)
-    kind, fix, fixes = (of_all, users, of_all) if users else _next_step(peer, failed, repairs)
+    who: Who = "user"
     if heals:
-        kind, fix, fixes = "", CONVERGE, CONVERGE_ALL
+        kind, fix, fixes, who = "", CONVERGE, CONVERGE_ALL, "deploy"
+    elif users:
+        kind, fix, fixes = of_all, users, of_all
+    else:
+        kind, fix, fixes, who = _next_step(peer, failed, repairs)
     return Link(
         peer=peer.name,
         words=_without_name(own, peer),
@@ -284,6 +290,7 @@ def _refused(peer: Peer, failed: list[Login] | None, repairs: _Repairs) -> Link 
         kind=kind,
         fixes=fixes,
         own=own,
+        who=who,
     )
 
 
@@ -381,22 +388,22 @@ def _outcome(login: Login) -> str:
 _LEADING = (*PROXIES, "hostname", *OFFERS)
 
 
-def _next_step(peer: Peer, failed: list[Login], repairs: _Repairs) -> tuple[str, str, str]:
-    """Return the kind of a failure that no run repairs, and what to do about it.
+def _next_step(peer: Peer, failed: list[Login], repairs: _Repairs) -> tuple[str, str, str, Who]:
+    """Return the kind of a failure that no run repairs, what to do about it, and who does that.
 
-    The last text is about several peers.
+    The second of both texts is about several peers.
     """
     there = state_of(peer.name, repairs.state, repairs.nodes)
     if there is None:
         fix = f"{peer.name} was not part of this run, or gave no answer: run again with it"
         fixes = "they were not part of this run, or gave no answer: run again with them"
-        return "unasked", fix, fixes
+        return "unasked", fix, fixes, "user"
     if any(each.is_punished for each in failed):
         fix = (
             "wait until the penalty ends (10 minutes at most, unless sshd_config sets max) and run "
             "again; PerSourcePenaltyExemptList in {} sshd_config exempts addresses"
         )
-        return "punished", fix.format(f"{peer.name}'s"), fix.format("their")
+        return "punished", fix.format(f"{peer.name}'s"), fix.format("their"), "user"
     leads = ""
     if any("bad configuration option" in each.output for each in failed):
         leads = "correct that ssh configuration: no login works until then"
@@ -406,7 +413,7 @@ def _next_step(peer: Peer, failed: list[Login], repairs: _Repairs) -> tuple[str,
         leads = set_by(repairs.state.ssh, _LEADING)
         leads = leads and f"look at {leads}: a login by address may reach another host"
     if leads:
-        return leads, f"on this node, {leads}", f"on this node, {leads}"
+        return leads, f"on this node, {leads}", f"on this node, {leads}", "user"
     user = there.account.user if there.account is not None else "USER"
     if any(each.is_account_refused for each in failed):
         denies = there.server.denies if there.server is not None else ()
@@ -414,7 +421,8 @@ def _next_step(peer: Peer, failed: list[Login], repairs: _Repairs) -> tuple[str,
             f"look for /etc/nologin, at chage -l {user}, at the account lines of /etc/pam.d/sshd "
             "(pam_access, pam_exec), and at what its sshd logs"
         )
-        return f"account {user} {denies}", f"on {peer.name}: {look}", f"on each of them: {look}"
+        kind = f"account {user} {denies}"
+        return kind, f"on {peer.name}: {look}", f"on each of them: {look}", "administrator"
     itself = repairs.nodes.itself
     addresses = comes_from(itself, repairs.state.ssh) if itself is not None else ()
     address = next(iter(addresses), "ADDRESS")
@@ -422,7 +430,7 @@ def _next_step(peer: Peer, failed: list[Login], repairs: _Repairs) -> tuple[str,
         f"sshd -T -C user={user},host={repairs.nodes.name},addr={address} | grep -iE "
         "'permitrootlogin|pubkey|allow|deny|authorizedkeys', and what its sshd logs about the login"
     )
-    return f"sshd {user}", f"on {peer.name}: {look}", f"on each of them: {look}"
+    return f"sshd {user}", f"on {peer.name}: {look}", f"on each of them: {look}", "administrator"
 
 
 def _users(peer: Peer, state: NodeState, there: SshState) -> tuple[str, str]:

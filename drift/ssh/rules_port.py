@@ -8,7 +8,7 @@ from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.ssh.links import Link, faults
 from gpu_node.drift.ssh.mesh import has_mesh
-from gpu_node.drift.ssh.settings import PORTS, client, is_included, ports, set_by
+from gpu_node.drift.ssh.settings import PORTS, client, is_included, ports, set_by, worked
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.ssh.settings import SSH_CONFIG, SettingLine, lines_about
@@ -33,7 +33,7 @@ from gpu_node.inventories.schema import NodeWanted
 )
 def port_unset(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """On this node `ssh NAME` connects to another port than the inventory gives for NAME."""
-    yield from faults(nodes.name, wrong_ports(state, wanted, nodes))
+    yield from faults(nodes.name, wrong_ports(state, wanted, nodes), worked(state.ssh))
 
 
 def wrong_ports(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Link]:

@@ -68,6 +68,12 @@ def has_key(ssh: SshState, files: Iterable[str], public: str) -> bool | None:
     return False if all(file in keys for file in files) else None
 
 
+def worked(ssh: SshState) -> frozenset[str]:
+    """Return the nodes to which each login that was tried from here worked, by whatever key."""
+    tried = ssh.logins or ()
+    return frozenset(each.node for each in tried) - {each.node for each in tried if each.code}
+
+
 def lets_in_already(there: SshState, nodes: Nodes) -> bool:
     """Whether a node has just logged in to this one, in each way that was tried."""
     tried = [login for login in there.logins or () if login.node == nodes.name]

@@ -183,6 +183,7 @@ def compiler(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 wanted=f"{right.text()}, for CUDA {build.nvcc.version} and torch {torch.version}",
                 cause=cause,
                 fix=_compiler_fix(state, build, right),
+                who="user" if newer_toolset(build, right) else None,
                 severity=_severity(environment),
             )
 
@@ -296,11 +297,11 @@ def _no_package(
     in_path = build.ninja is not None and build.ninja.kind == "ninja"
     reached = in_path or (build.ninja is None and is_in_path(build, f"{prefix}/bin"))
     fix = f"{pip(prefix, environment, 'install', 'ninja')}{locked(environment)}"
-    if not is_named and environment.pip is not None:
-        fix += f"; or name the environment, and the deploy does: nccl: {{environments: [{prefix}]}}"
-    elif environment.external:
+    key_helps = not is_named and environment.pip is not None
+    key = f"name the environment, and the deploy installs it: nccl: {{environments: [{prefix}]}}"
+    if environment.external and not key_helps:
         fix = "the distribution manages this Python: use an environment for training"
-    elif not reached:
+    elif not reached and not key_helps:
         fix += f", and {_path_fix(prefix)}"
     return Fault(
         subject=Package("ninja", prefix),
@@ -308,6 +309,7 @@ def _no_package(
         wanted="the package ninja, and its program in PATH",
         cause=f"{_JIT}, and ends with 'Unable to JIT load the op due to ninja not being installed'",
         fix=fix,
+        deploy=key if key_helps else "",
         fixable=is_named and reached and is_repairable(environment),
     )
 

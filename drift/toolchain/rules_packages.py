@@ -57,7 +57,8 @@ def package_differs(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Itera
     for job in sorted(of_jobs[:PACKAGES_SHOWN], key=lambda each: each.fact):
         version = job.majority if job.majority not in (None, "none") else "VERSION"
         pin = f"{_pin(state)}{{packages: {{{_package(job)}: {version}}}}}"
-        yield fault(job, job.fact.removeprefix(PACKAGE), Text(fix=pin, severity="warning"))
+        about = job.package or job.fact.removeprefix(PACKAGE)
+        yield fault(job, about, Text(fix=pin, severity="warning"))
     uncompared = _not_compared(nodes)
     if more := len(unlike) - len(of_jobs[:PACKAGES_SHOWN]) + uncompared:
         listed = "the first ones in `differences`, all in `facts`" if uncompared else _ALL_LISTED
@@ -84,7 +85,7 @@ def _not_compared(nodes: Nodes) -> int:
 
 def _package(unlike: Unlike) -> str:
     """Return the package of a fact, which may name an environment as well."""
-    return unlike.fact.removeprefix(PACKAGE).partition(" in ")[0]
+    return unlike.package.package if unlike.package else unlike.fact.removeprefix(PACKAGE)
 
 
 def _pin(state: NodeState) -> str:
@@ -133,7 +134,6 @@ _GPUS = (not_installed, library_mismatch, not_loaded, smi_fails, cuda_init)
     whole=True,
     always=True,
     because_of=tuple(on_node(gpu, of=(PackageWithoutGpu,)) for gpu in _GPUS),
-    stops="every",
     why="it fails with 'compiled without GPU support', only on this node: 8-bit optimizers "
     "and quantization do not work",
     manual="repair the driver first if the node's GPUs do not answer: nothing is wrong with the "
@@ -163,6 +163,7 @@ def bitsandbytes_cpu(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 cause="it reports 'compiled without GPU support' wherever CUDA does not start: the "
                 "package itself has the right library",
                 fix="repair the driver; a reinstallation of bitsandbytes changes nothing",
+                who="administrator",
             )
 
 

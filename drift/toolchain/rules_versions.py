@@ -75,7 +75,6 @@ def gcc_differs(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[
     compares=True,
     several=True,
     always=True,
-    stops="several",
     why="torch.distributed runs the same code on each node: wheels of the environment, pickled "
     "objects and compiled operators of one Python do not load in another",
     manual="make the environments of all nodes with one Python",

@@ -7,6 +7,7 @@ from functools import partial
 
 from gpu_node.drift.driver.boot import short
 from gpu_node.drift.engine.fact import Fact
+from gpu_node.drift.engine.subject import Package
 from gpu_node.drift.nccl.compared import folders, has, is_as_a_whole
 from gpu_node.drift.toolchain import rules, versions
 from gpu_node.drift.toolchain.packages import (
@@ -128,13 +129,14 @@ def package_fact_of(prefix: str, name: str) -> Fact:
         environment = node.nccl.environments[prefix]
         return None if environment is None else environment.packages.get(name, "none")
 
-    label = f"{name} in {prefix}"
+    package = Package(name, prefix)
     return Fact(
-        f"{PACKAGE}{label}",
+        f"{PACKAGE}{package}",
         "must-equal",
         (),
         value,
         package_differs,
         applies=lambda node: has(prefix, node),
-        label=label,
+        label=str(package),
+        package=package,
     )

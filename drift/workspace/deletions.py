@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpu_node.drift.engine.finding import Who
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.units import size
 from gpu_node.drift.workspace.copy import Copy
@@ -20,6 +21,7 @@ class Objection:
 
     reason: str
     fix: str
+    who: Who = "user"
 
     @property
     def way(self) -> str:
@@ -35,9 +37,9 @@ def objection(copy: Copy, wanted: WorkspaceWanted, nodes: Nodes) -> Objection | 
         way = (
             f"mount {point}, or remove its line from /etc/fstab if nothing should be mounted there"
         )
-        return Objection(reason, way)
+        return Objection(reason, way, "administrator")
     if not nodes.allow_deletions and (reason := _doubt(copy, wanted)):
-        return Objection(reason, f"check {copy.origin} on {copy.source}; {_WAY}")
+        return Objection(reason, f"check {copy.origin} on {copy.source}; {_WAY}", "deploy")
     return _without_space(copy, wanted) or _without_room(copy, wanted)
 
 

@@ -83,6 +83,7 @@ def _below(state: WorkspaceState, wanted: DirectoryWanted) -> Iterator[Fault]:
         else f"check it as root: find {quote(wanted.path)} -xdev -type d ! -perm -{wanted.mode}",
         fixable=lacks,
         severity=None if lacks else "warning",
+        stops=False,
     )
 
 
@@ -143,6 +144,7 @@ def _fault(wanted: DirectoryWanted, found: str, fixable: bool) -> Fault:
         wanted=", ".join(["a directory", *details]),
         fix=words if fixable else f"check it: ls -ld {quote(wanted.path)}",
         fixable=fixable,
+        stops=found in ("missing", "not a directory"),
     )
 
 
@@ -266,7 +268,7 @@ def _unmounted(source: Tree) -> Objection | None:
     """Return why a source that is missing may be there after all."""
     point = source.unmounted
     reason = f"{point} of /etc/fstab is not mounted there"
-    return Objection(reason, f"mount {point} there") if point else None
+    return Objection(reason, f"mount {point} there", "administrator") if point else None
 
 
 def _missing(subject: Path, where: str, fixable: bool, against: Objection | None = None) -> Fault:
@@ -276,6 +278,7 @@ def _missing(subject: Path, where: str, fixable: bool, against: Objection | None
         found="missing",
         wanted=f"the workspace, {where}",
         fix=against.way if against else fix,
+        who=against.who if against else None,
         fixable=fixable and against is None,
     )
 
@@ -321,6 +324,7 @@ def _differs(state: NodeState, wanted: WorkspaceWanted, nodes: Nodes) -> Iterato
         found=copy.shown,
         wanted=f"as on {copy.source}{_amount(copy)}",
         fix=against.way if against else f"rsync {quote(copy.origin)}/ from {copy.source}",
+        who=against.who if against else None,
         fixable=against is None and can_copy(state, wanted, nodes),
     )
 
@@ -335,6 +339,7 @@ def _same_as_nothing(copy: Copy) -> Iterator[Fault]:
             wanted=f"as on {copy.source}",
             cause="the files of the source are on that mount",
             fix=f"mount {point} on {copy.source}",
+            who="administrator",
             fixable=False,
             severity="warning",
         )

@@ -22,7 +22,6 @@ _NAMED = 3
     ("error", "info"),
     whole=True,
     between=True,
-    stops="every",
     why="git cloned without git-lfs: loading such a file ends in 'invalid load key' or "
     "'HeaderTooLarge'",
     manual="run git lfs install and git lfs pull in the clone, on the source of the workspace",

@@ -14,11 +14,16 @@ from gpu_node.facts.probe.shell import shell
 from gpu_node.facts.probe.users_file import USERS_FILE
 
 _LONGEST = 8192
+# Variables of NCCL with the path of a file that it reads; of a plugin it may be a name alone.
+READ_FILES = (
+    *("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE", "NCCL_TUNER_CONFIG_FILE"),
+    *("NCCL_NET_PLUGIN", "NCCL_TUNER_PLUGIN", "NCCL_PROFILER_PLUGIN", "NCCL_ENV_PLUGIN"),
+)
 # For Section.shared.
 LINES = ("gn_lines", shell("env/setting_lines.awk", hidden=HIDDEN, longest=_LONGEST))
 BASHRC = USERS_FILE + shell("env/bashrc", hidden=HIDDEN)
 SETTINGS = USERS_FILE + shell("env/settings")
-CONF = USERS_FILE + shell("env/conf")
+CONF = USERS_FILE + shell("env/conf", files=" ".join(READ_FILES))
 
 # If nodes share a home, its start file is the same for all: it reads this file of the node itself.
 ENV_FILE = "/etc/gpu-node/env.sh"

@@ -18,6 +18,7 @@ from gpu_node.facts.env.start_files import (
     MOST_OF_OURS,
     PREFIXES,
     READ_ENV_FILE,
+    READ_FILES,
     SETTINGS,
     Setting,
     StartFile,
@@ -48,6 +49,8 @@ _PLACES = (
 """
 )
 _NOT_WRITABLE, _CLOSED = "not-writable\t", "closed\t"
+_MISSING = "missing"
+_OF_SESSION = f"{_MISSING} "
 _ENV_FILE = f"[ ! -e {ENV_FILE} ] || head -c 65536 {ENV_FILE}"
 
 
@@ -72,7 +75,7 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
         Section("env.places", places, shared=(SHARED, AS_USER), root=apart, light=True),
         Section(
             "env.launcher",
-            head + given + shell("env/launcher", hidden=HIDDEN),
+            head + given + shell("env/launcher", hidden=HIDDEN, files=" ".join(READ_FILES)),
             shared=(HIDE, AS_USER),
             root=apart,
             # Another user's start files run in it.
@@ -173,6 +176,8 @@ class EnvState(State):
     env_file: str | None
     settings: tuple[Setting, ...] | None
     conf: tuple[Line, ...] | None
+    # NAME=PATH of files that NCCL reads, and the training user cannot.
+    missing: frozenset[str] = frozenset()
     processes: tuple[Process, ...] | None
     # Files with our block, of an SSH user who is no longer the training user.
     left: tuple[str, ...] | None = ()
@@ -262,19 +267,30 @@ def parse(readings: Readings) -> EnvState:
     env_file = readings.take("env.file", parse_env_file)
     settings = readings.take("env.settings", parse_settings)
     session = readings.take("env.launcher", parse_launcher)
+    conf = readings.take("env.conf", parse_conf)
     known = readings.take("env.proxies", proxy_settings.parse)
     places = readings.take("env.places", parse_home_places)
     return EnvState(
         user=readings.take("env.user", parse_user),
         launcher=session
-        and {name: value for name, value in session.items() if not _is_proxy(name)},
+        and {name: value for name, value in session.items() if _is_of_session(name)},
         bashrc=bashrc,
         places=places,
         not_writable=None if places is None else readings.take("env.places", parse_not_writable),
         closed=None if places is None else readings.take("env.places", parse_closed),
         env_file=env_file,
         settings=_with_env_file(_marked(settings, bashrc), bashrc, env_file),
-        conf=readings.take("env.conf", parse_conf),
+        conf=conf and tuple(line for line in conf if line.path != _MISSING),
+        missing=frozenset(
+            [
+                *(line.text for line in conf or () if line.path == _MISSING),
+                *(
+                    f"{name.removeprefix(_OF_SESSION)}={value}"
+                    for name, value in (session or {}).items()
+                    if name.startswith(_OF_SESSION)
+                ),
+            ]
+        ),
         processes=readings.take("env.processes", parse_processes),
         left=readings.take("env.left", lambda text: tuple(lines_of(text))),
         prints=readings.take("env.prints", parse_prints),
@@ -284,8 +300,8 @@ def parse(readings: Readings) -> EnvState:
     )
 
 
-def _is_proxy(name: str) -> bool:
-    return name.lower().endswith("_proxy")
+def _is_of_session(name: str) -> bool:
+    return not name.lower().endswith("_proxy") and not name.startswith(_OF_SESSION)
 
 
 def _proxies(session: dict[str, str] | None) -> dict[str, str]:

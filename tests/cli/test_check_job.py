@@ -199,6 +199,15 @@ def test_pdsh_that_no_deploy_installs(run: Run) -> None:
     assert not found["fixable"] and found["fix"].startswith("set launcher: deepspeed in")
 
 
+def test_less_than_wished(run: Run) -> None:
+    """The report has errors about it, and neither stops a job."""
+    session = {"nofile": {"soft": 20000, "hard": 20000}, "memlock": {"soft": 1, "hard": 8 << 20}}
+    change = {"limits": {"session": session, "files": []}, "shm": {"usage": {"size": 6 << 30}}}
+    given = {"change": change, "v100": False, "hostfile": "a100-01 slots=2\n"}
+    code, out, _ = run("--", *DEEPSPEED, ds_json="{}", **given)
+    assert (code, "Nothing was found that will stop it." in out) == (0, True)
+
+
 def test_the_size_of_the_model(run: Run) -> None:
     """--parameters are judged as those of the inventory."""
     line = ["--format", "json", "--", *DEEPSPEED]

@@ -29,13 +29,13 @@ from tests.drift.reports import FRESH
             {"a": {}, "b": FRESH},
             2,
             "a slots=2\n",
-            "gpu-node: b: left out: found shm.too-small: /dev/shm: 64M, and 1 other problem\n",
+            "gpu-node: b: left out: found shm.too-small: /dev/shm: 64M\n",
         ),
         (
             {"b": FRESH},
             1,
             "",
-            "gpu-node: b: left out: found shm.too-small: /dev/shm: 64M, and 1 other problem\n"
+            "gpu-node: b: left out: found shm.too-small: /dev/shm: 64M\n"
             "gpu-node: found no node on which a job can start; next: gpu-node drift FILE\n",
         ),
     ],

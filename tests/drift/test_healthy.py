@@ -96,7 +96,7 @@ def test_nodes_that_are_not_fit() -> None:
     reasons = dict(found.left_out)
     assert reasons["gone"].startswith("unreachable: Could not connect")
     assert reasons["mute"] == "unreadable: the probe could not run: no output"
-    assert reasons["small"] == "shm.too-small: /dev/shm: 64M, and 1 other problem"
+    assert reasons["small"] == "shm.too-small: /dev/shm: 64M"
     assert reasons["fell-off"].startswith("found 2 GPUs; allowed: 8")
     assert found.untried == 1
 

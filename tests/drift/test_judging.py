@@ -169,3 +169,20 @@ def test_findings_on_one_node_have_an_end(monkeypatch: pytest.MonkeyPatch) -> No
     findings = check(states.state(), states.wanted())
     assert len(findings) == 3001
     assert _rules(findings)[-1] == ("shm.unreadable", "shm.many-3")
+
+
+def test_more_findings_than_a_report_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a later rule finds is counted; one that finds nothing is not mentioned."""
+
+    def many(count: int) -> Rule:
+        def check(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+            yield from (Fault(f"kernel {each}", "one", "another") for each in range(count))
+
+        return Rule(f"shm.of-{count}", "error", check, whole=True)
+
+    monkeypatch.setattr(judgement, "_BY_AREA", [*[many(1000)] * 3, many(0), many(2)])
+    monkeypatch.setattr(judgement, "_COMPARING", [])
+    *listed, last = _judged({"a": states.state()})["a"]
+    assert {each.rule for each in listed} == {"shm.of-1000"} and len(listed) == 3000
+    assert (last.rule, last.subject) == ("shm.unreadable", "shm.of-2")
+    assert last.found == "2 findings left out: more than 3000 already"

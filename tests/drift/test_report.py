@@ -81,6 +81,16 @@ def test_the_secrets_of_a_daemon_json_are_in_no_report() -> None:
     assert "/d.json" in text and "planted" not in text
 
 
+def test_json_names_an_error_that_stops_no_job() -> None:
+    """Of a rule whose other findings stop jobs; a report that is read again keeps it."""
+    low = states.seen({"shm": {"usage": {"size": 6 << 30}}})
+    text = json.render(report({"a": low, "b": states.seen(FRESH)}))
+    hosts = stdlib_json.loads(text)["hosts"]
+    stops = [each["findings"][0].get("stops") for each in hosts.values()]
+    assert stops == [False, None]
+    assert start(Report.model_validate_json(text)).stopped == {"shm.too-small": ("b",)}
+
+
 def test_json_uses_the_words_of_the_contract() -> None:
     """Names that users' scripts rely on."""
     whole = stdlib_json.loads(json.render(report(THREE)))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 
 from gpu_node.drift.engine.areas import hooks_of
+from gpu_node.drift.engine.blocking import blocks_a_job, kinds
 from gpu_node.drift.engine.check import check
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.registry import RULES
@@ -31,6 +34,13 @@ def test_the_healthy_node_has_no_finding() -> None:
     """The control: without a change nothing is reported."""
     assert check(states.state(), states.wanted()) == []
     assert check(states.state(states.MESH), states.wanted(), states.nodes()) == []
+
+
+def test_what_stops_a_job_has_its_source() -> None:
+    """stops.yml names where a program's text, or its maker's guide, says that it does."""
+    sources = yaml.safe_load(Path(__file__).with_name("stops.yml").read_text(encoding="utf-8"))
+    assert sources.keys() == {rule.id for rule in RULES.values() if rule.stops}
+    assert [rule for rule, source in sources.items() if len(source or "") < 20] == []
 
 
 def test_each_rule_has_a_case_that_fires() -> None:
@@ -72,6 +82,8 @@ def test_findings(case: Case) -> None:
             each.get("wanted", finding.wanted),
             each.get("severity", finding.severity),
         )
+        stops = blocks_a_job(finding, kinds(2))
+        assert each.get("stops", stops) == stops, finding.rule
         explained = finding.root.rule if finding.root is not None else "none"
         assert each.get("root", explained) == explained
     there = {(each.rule, each.subject): each for each in findings}

@@ -22,6 +22,18 @@ ROOTLESS: dict[str, Any] = {
     "driver": {"smi": None},
     "unreadable": [{"area": "driver", "section": "driver.smi", "reason": "no answer within 5 s"}],
 }
+WISHES: dict[str, Any] = {
+    **TRAINS,
+    "shm": {"usage": {"size": 6 << 30}},
+    "limits": {
+        "session": {
+            "nofile": {"soft": 20000, "hard": 20000},
+            "memlock": {"soft": 8 << 20, "hard": 8 << 20},
+        },
+        "files": [],
+    },
+}
+UNCLEAR: dict[str, Any] = {"environments": {"/opt/dis": {"twice": ["torch 2.1.2", "torch 2.2.0"]}}}
 LOW: dict[str, Any] = {**TRAINS, **reports.WARNING}
 
 
@@ -33,13 +45,19 @@ LOW: dict[str, Any] = {**TRAINS, **reports.WARNING}
         pytest.param({"a": LOW}, "1 of 1 node", id="a warning stops none"),
         pytest.param(
             {"a": TRAINS, "b": FRESH},
-            "1 of 2 nodes; stopped by: shm.too-small (b), limits.nofile (b)",
+            "1 of 2 nodes; stopped by: shm.too-small (b)",
             id="of one node",
         ),
         pytest.param(
             {"a": FRESH, "b": FRESH},
-            "0 of 2 nodes; stopped by: shm.too-small, limits.nofile",
+            "0 of 2 nodes; stopped by: shm.too-small",
             id="of all nodes",
+        ),
+        pytest.param({"a": WISHES, "b": TRAINS}, "2 of 2 nodes", id="less than wished"),
+        pytest.param(
+            {"a": {**TRAINS, "nccl": UNCLEAR}},
+            "0 of 1 node; unknown: nccl.environment-unclear",
+            id="what is not judged",
         ),
         pytest.param(
             {"a": TRAINS, "b": EMPTY},

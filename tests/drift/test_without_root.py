@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from gpu_node.drift.engine.finding import Way
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.report import explained
 from gpu_node.drift.report.model import HostReport
@@ -31,6 +32,10 @@ CLOSED: dict[str, Any] = {
     ]
 }
 TTY = {"ssh": {"sudo_refusal": "sudo: sorry, you must have a tty to run sudo"}}
+OF_ROOT = re.compile(
+    r"\b(apt-get|yum|dnf|modprobe|systemctl|mount (?=[-/])|sysctl|useradd|dkms install|gpu-reset"
+    r"|or reboot|ldconfig)|remove (the line )?/etc/"
+)
 WHEEL = next(each for each in ALL if each.subject == "nccl.wheel-damaged")
 HANGS = {"unreadable": [{"area": "shm", "section": "shm.size", "reason": "no answer within 5 s"}]}
 
@@ -138,25 +143,23 @@ def test_what_helps_on_some_nodes_names_them() -> None:
     )
 
 
-def test_no_advice_is_the_deploy() -> None:
-    """That user cannot run it; what only it can do is what root has to do."""
+def test_no_advice_is_the_deploy_or_of_root() -> None:
+    """That user runs neither it nor a command of root's: both are what root has to do."""
     offenders = []
     for case in ALL:
         findings, _ = findings_of(case)
         host = HostReport(status="drift", findings=findings, without_root=True)
         for each in problems({"n": host}):
             alone, admin = without_root(each, {"n"})
-            if "deploy" in alone or not (alone or admin):
+            if "deploy" in alone or not (alone or admin) or OF_ROOT.search(alone):
                 offenders.append((str(case), alone))
     assert offenders == []
 
 
 def test_a_held_repair_is_advised_without_the_deploy() -> None:
     """What the inventory does not name: the other way of the fix."""
-    way = (
-        "set nccl.environments in the inventory, and gpu-node deploy repairs it; or: pip install x"
-    )
-    finding = findings_of(WHEEL)[0][0].model_copy(update={"fix": way})
+    ways = (Way("deploy", "set nccl.environments, and the deploy"), Way("user", "pip install x"))
+    finding = findings_of(WHEEL)[0][0].model_copy(update={"ways": ways})
     host = HostReport(status="drift", findings=[finding], without_root=True)
     (one,) = problems({"n": host})
     assert without_root(one, {"n"}) == ("pip install x", "")

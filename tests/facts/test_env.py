@@ -141,6 +141,24 @@ def test_a_here_document_by_each_awk(home: Path, awk: str) -> None:
     assert [each.value for each in settings if each.path == "~/.bashrc"] == [*"5679"]
 
 
+# A file that is there, one that is not, a name alone, and what a shell might run.
+FILES = {
+    "NCCL_TOPO_FILE": "/etc/passwd",
+    "NCCL_GRAPH_FILE": "/no/x.xml",
+    "NCCL_NET_PLUGIN": "name",
+    "NCCL_TUNER_CONFIG_FILE": "/no/$(id >&2)",
+}
+
+
+def test_missing_files_of_lines(home: Path, shell: str) -> None:
+    """Of NCCL's own files, those that the user cannot read; a path is only looked at."""
+    lines = [f"{name}={value}" for name, value in FILES.items()]
+    (home / ".nccl.conf").write_text("\n".join(["#NCCL_GRAPH_FILE=/no/y.xml", *lines]))
+    state = state_of(home, shell, "env.conf")
+    assert state.missing == {"NCCL_GRAPH_FILE=/no/x.xml"}
+    assert [each.text for each in state.conf or () if each.path.startswith("~")][1:] == lines
+
+
 def own(shell: str, home: Path, login: str, *names: str) -> EnvState:
     """The answer about the SSH user, with another home and login shell."""
     me = pwd.getpwuid(os.getuid()).pw_name
@@ -148,7 +166,7 @@ def own(shell: str, home: Path, login: str, *names: str) -> EnvState:
     getent.write_text(f"#!/bin/sh\necho '{me}:x:1:1::{home}:{login}'\n")
     path = f"{home.parent / 'bin'}:{os.environ['PATH']}"
     sections = env.sections(ProbeRequest())
-    surroundings = {"PATH": path, "NCCL_TWO": "a\nNCCL_FAKE=1", "NCCL_ONE": "1"}
+    surroundings = {"PATH": path, "NCCL_TWO": "a\nNCCL_FAKE=1", "NCCL_ONE": "1", **FILES}
     readings = ask(shell, [each for each in sections if each.name in names], surroundings)
     for section in sections:
         readings.sections.setdefault(section.name, UNASKED)
@@ -159,9 +177,12 @@ def own(shell: str, home: Path, login: str, *names: str) -> EnvState:
 
 def test_the_second_line_of_a_value_is_no_variable(home: Path, shell: str) -> None:
     """Whatever it looks like; and the end of the first one is seen."""
-    variables = own(shell, home, "/bin/bash", "env.launcher").launcher or {}
+    state = own(shell, home, "/bin/bash", "env.launcher")
+    variables = state.launcher or {}
     named = {name: value for name, value in variables.items() if name.startswith("NCCL_")}
-    assert named == {"NCCL_TWO": "a?NCCL_FAKE=1", "NCCL_ONE": "1"}
+    assert named == {"NCCL_TWO": "a?NCCL_FAKE=1", "NCCL_ONE": "1", **FILES}
+    assert state.missing == {"NCCL_GRAPH_FILE=/no/x.xml"}
+    assert not any(name.startswith("missing") for name in variables)
 
 
 GREETINGS = {
