@@ -65,8 +65,8 @@ def explain(rule: str) -> None:
 
 def _meant(word: str, texts: Mapping[str, str], prefix: str) -> str:
     """Return a hint at the id near a word, else at those that have it, or whose text has it."""
-    from gpu_node.inventories.errors import nearest
-
+    with loading():
+        from gpu_node.inventories.errors import nearest
     name = word.removeprefix(prefix).lower()
     names = {each.removeprefix(prefix): each for each in texts}
     found = [near] if (near := nearest(name, names)) else []
