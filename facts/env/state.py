@@ -1,7 +1,7 @@
 """Environment: what a launcher's shell has, the lines that set it, processes with another one."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -177,7 +177,7 @@ class EnvState(State):
     settings: tuple[Setting, ...] | None
     conf: tuple[Line, ...] | None
     # NAME=PATH of files that NCCL reads, and the training user cannot.
-    missing: frozenset[str] = frozenset()
+    missing: tuple[str, ...] = ()
     processes: tuple[Process, ...] | None
     # Files with our block, of an SSH user who is no longer the training user.
     left: tuple[str, ...] | None = ()
@@ -281,16 +281,7 @@ def parse(readings: Readings) -> EnvState:
         env_file=env_file,
         settings=_with_env_file(_marked(settings, bashrc), bashrc, env_file),
         conf=conf and tuple(line for line in conf if line.path != _MISSING),
-        missing=frozenset(
-            [
-                *(line.text for line in conf or () if line.path == _MISSING),
-                *(
-                    f"{name.removeprefix(_OF_SESSION)}={value}"
-                    for name, value in (session or {}).items()
-                    if name.startswith(_OF_SESSION)
-                ),
-            ]
-        ),
+        missing=_missing(conf or (), session or {}),
         processes=readings.take("env.processes", parse_processes),
         left=readings.take("env.left", lambda text: tuple(lines_of(text))),
         prints=readings.take("env.prints", parse_prints),
@@ -298,6 +289,12 @@ def parse(readings: Readings) -> EnvState:
         if known is None
         else (*known.lines, *proxy_settings.of_session(_proxies(session), known)),
     )
+
+
+def _missing(conf: Iterable[Line], session: dict[str, str]) -> tuple[str, ...]:
+    named = {line.text for line in conf if line.path == _MISSING}
+    given = {f"{name}={value}" for name, value in session.items() if name.startswith(_OF_SESSION)}
+    return tuple(sorted(named | {each.removeprefix(_OF_SESSION) for each in given}))
 
 
 def _is_of_session(name: str) -> bool:

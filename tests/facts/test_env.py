@@ -155,7 +155,7 @@ def test_missing_files_of_lines(home: Path, shell: str) -> None:
     lines = [f"{name}={value}" for name, value in FILES.items()]
     (home / ".nccl.conf").write_text("\n".join(["#NCCL_GRAPH_FILE=/no/y.xml", *lines]))
     state = state_of(home, shell, "env.conf")
-    assert state.missing == {"NCCL_GRAPH_FILE=/no/x.xml"}
+    assert state.missing == ("NCCL_GRAPH_FILE=/no/x.xml",)
     assert [each.text for each in state.conf or () if each.path.startswith("~")][1:] == lines
 
 
@@ -181,7 +181,7 @@ def test_the_second_line_of_a_value_is_no_variable(home: Path, shell: str) -> No
     variables = state.launcher or {}
     named = {name: value for name, value in variables.items() if name.startswith("NCCL_")}
     assert named == {"NCCL_TWO": "a?NCCL_FAKE=1", "NCCL_ONE": "1", **FILES}
-    assert state.missing == {"NCCL_GRAPH_FILE=/no/x.xml"}
+    assert state.missing == ("NCCL_GRAPH_FILE=/no/x.xml",)
     assert not any(name.startswith("missing") for name in variables)
 
 
