@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from gpu_node.deploy.engine.pyinfra_process import WHOLE, run_pyinfra
+from gpu_node.history.store import StoreError, identity, opened
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.inventory_files import Site
 
@@ -18,8 +21,16 @@ class Unfinished(Stopped):
 
 
 def pyinfra(site: Site, deploy: Path = WHOLE, **data: str) -> None:
-    """Run a deploy over all nodes of a site; Unfinished where it did not end as converged."""
+    """Run a deploy over all nodes of a site, and keep that in the history.
+
+    Unfinished where it did not end as converged.
+    """
     options = [word for key, value in data.items() for word in ("--data", f"{key}={value}")]
     ended = run_pyinfra(str(site.inventory), deploy, options)
+    if ended.recorded:
+        words = dict.fromkeys(ended.recorded, "by gpu-node onboard or remove")
+        with suppress(StoreError), opened(making=True) as store:
+            name = identity(str(site.inventory))
+            store.keep_run(name, int(time.time()), "deploy", ended.run, words)
     if ended.code != 0:
         raise Unfinished(ended.code, ended.failed)

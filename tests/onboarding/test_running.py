@@ -15,6 +15,10 @@ import pytest
 from _pytest.mark import ParameterSet
 from paramiko import ECDSAKey
 
+from gpu_node.deploy.engine.pyinfra_process import Ended
+from gpu_node.history.store import identity, opened
+from gpu_node.onboarding.inventory_files import Site
+from gpu_node.onboarding.run_pyinfra import pyinfra
 from tests.node_scripts import until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -171,3 +175,14 @@ def test_a_cluster_file_alone(folder: Path) -> None:
         out, _ = process.communicate(timeout=30)
     assert "('a100-01',)" in out
     assert list((folder / "tmp").iterdir()) == []
+
+
+def test_its_deploys_are_in_the_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the nodes that keep what was before: a restore takes that back."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    ended = Ended(0, recorded=("a100-01",), run="20261122T204829Z-0a1b2c")
+    monkeypatch.setattr("gpu_node.onboarding.run_pyinfra.run_pyinfra", lambda *_: ended)
+    pyinfra(Site(tmp_path / "site.py", tmp_path / "site.yml"))
+    with opened() as store:
+        (event,) = store.events(identity(str(tmp_path / "site.py")))
+    assert (event.node, event.kind, event.name) == ("a100-01", "deploy", ended.run)
