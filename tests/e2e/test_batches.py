@@ -73,4 +73,7 @@ def test_batch_after_batch(path: str) -> None:
         f"== batch {number} of 3: {node}" for number, node in enumerate(NODES, 1)
     ]
     assert sizes() == dict.fromkeys(NODES, "128")
-    assert done.out.splitlines()[-2] == "3 nodes, 3 ok: no problems"
+    lines = done.out.splitlines()
+    assert "3 nodes, 3 ok: no problems" in lines
+    runs = [line.split()[3] for line in lines if "; to take it back: gpu-node restore" in line]
+    assert runs == [f"{node};" for node in NODES]
