@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_node.drift.driver.install_plan import half, hindrance, is_full, to_install
 from gpu_node.drift.driver.module import brings_module, follows_dkms
-from gpu_node.drift.driver.target import installed
+from gpu_node.drift.driver.target import has_no_gpu, installed
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import SystemPackages
 from gpu_node.drift.host.machine import is_container
@@ -48,7 +48,8 @@ def not_installed(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     """No NVIDIA driver is installed: neither a library, nor a module, nor its sources."""
     state = node.driver
     readable = None not in (state.library, state.dkms, state.loaded, state.kernels)
-    if not readable or installed(state) is not None:
+    # That a machine has no GPU is the one thing to report: driver.no-gpu, or driver.gpu-differs.
+    if not readable or installed(state) is not None or has_no_gpu(node):
         return
     # If the inventory names none, a server with GPUs needs one; a container has its host's.
     if wanted.driver is None and (not state.devices or is_container(node)):

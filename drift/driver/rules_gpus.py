@@ -10,6 +10,7 @@ from gpu_node.drift.driver.rules_driver_packages import package_missing
 from gpu_node.drift.driver.target import (
     best,
     branch,
+    has_no_gpu,
     installed,
     is_open,
     model_of,
@@ -20,7 +21,7 @@ from gpu_node.drift.driver.target import (
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault, on_node, rule
 from gpu_node.drift.engine.subject import Gpu, Subject, Thing
-from gpu_node.drift.host.machine import is_container, is_machine
+from gpu_node.drift.host.machine import is_container
 from gpu_node.drift.tables import is_model, kinds
 from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.state import DriverState
@@ -31,9 +32,6 @@ _MIXED = (
     "a job waits for the slowest GPU, has the memory of the smallest one, and its settings fit one "
     "model; a card for a display is no GPU to train on"
 )
-
-# Kernels of machines whose GPUs are on no PCI bus: Linux in Windows, and Jetson.
-_WITHOUT_BUS = re.compile("microsoft|tegra")
 
 
 def cards(state: DriverState) -> list[str]:
@@ -95,13 +93,9 @@ def mixed_gpus(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[F
 )
 def no_gpu(node: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """Neither the PCI bus nor a driver shows an NVIDIA GPU."""
-    state = node.driver
-    if state.devices is None or state.smi is None or cards(state):
-        return
-    kernel = node.toolchain.kernel
-    is_whole = is_machine(node) and kernel is not None and not _WITHOUT_BUS.search(kernel)
-    # Of a count that is wanted it is driver.gpu-differs.
-    if nodes.newcomer is not None or (wanted.gpu is None and is_whole):
+    # Of a count that is wanted it is driver.gpu-differs; nothing may hide a newcomer's.
+    is_bare = node.driver.devices == () and not cards(node.driver)
+    if (nodes.newcomer and is_bare) or (wanted.gpu is None and has_no_gpu(node)):
         yield Fault(
             subject="GPUs",
             found="none",

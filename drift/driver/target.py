@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
 from gpu_node.drift.driver.boot import bootable, next_boot, version_order
 from gpu_node.drift.driver.module import bars, follows_dkms, unsigned
+from gpu_node.drift.host.machine import is_machine
 from gpu_node.drift.tables import capability, rows
 from gpu_node.facts.driver.kernels import Kernel, Module, Source
 from gpu_node.facts.driver.state import DriverState
@@ -165,6 +167,18 @@ def models(state: NodeState, wanted: NodeWanted) -> tuple[str, ...]:
         or [each for each in by_bus if each]
     )
     return tuple(dict.fromkeys(named)) or ((wanted.gpu.model,) if wanted.gpu else ())
+
+
+# Kernels of machines whose GPUs are on no PCI bus: Linux in Windows, and Jetson.
+_WITHOUT_BUS = re.compile("microsoft|tegra")
+
+
+def has_no_gpu(state: NodeState) -> bool:
+    """Whether a node surely has no GPU: nothing is unread, and nothing may hide one."""
+    smi, kernel = state.driver.smi, state.toolchain.kernel
+    is_none_shown = state.driver.devices == () and smi is not None and not smi.gpus
+    is_whole = is_machine(state) and kernel is not None and not _WITHOUT_BUS.search(kernel)
+    return is_none_shown and is_whole
 
 
 def branch(version: str) -> int:
