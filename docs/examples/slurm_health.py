@@ -17,7 +17,7 @@ RULES = {
     "driver.ecc",
     "driver.library-mismatch",
     "driver.module-not-built",
-    "driver.no-gpu",
+    "driver.no-gpu",  # remove it where nodes without GPUs run this, too
     "driver.not-loaded",
     "driver.row-remap",
     "driver.smi-fails",
