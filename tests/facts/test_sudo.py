@@ -47,11 +47,16 @@ class Node:
             (folder / "bin" / name).chmod(0o755)
 
     def ask(
-        self, shell: str, *asked: Section, sudo: bool = True, feed: Feed | None = None
+        self,
+        shell: str,
+        *asked: Section,
+        sudo: bool = True,
+        feed: Feed | None = None,
+        first: str = "",
     ) -> Readings:
-        """What the node answers; `feed` is how its sudo gets a password."""
+        """What the node answers; `feed` is how its sudo gets a password, `first` sh before it."""
         by = {"gn_sudo": feed.shell, "gn_fed": feed.lines} if feed else None
-        done = run(shell, render(asked, sudo=sudo, by=by), env=self.env)
+        done = run(shell, first + render(asked, sudo=sudo, by=by), env=self.env)
         assert done.stderr == b""
         return read(as_lines(done.stdout), asked)
 
@@ -107,6 +112,15 @@ def test_sudo_gets_a_password(
     (used,) = node.uses()
     assert used.startswith("-H -k -S -p  sh -c ") and FEED.password not in used
     assert reads == ":" or (tmp_path / "given").read_text() == f"{FEED.password}\n"
+
+
+def test_no_program_gets_the_password_as_an_argument(shell: str, tmp_path: Path) -> None:
+    """Where printf is none of the shell's, sudo is not started."""
+    node = Node(tmp_path, ASKING_SUDO.replace("READS", ":"))
+    first = 'command() { [ "$2" != printf ] || echo /usr/bin/printf; }\n'
+    answer = node.ask(shell, *ASKED, feed=FEED, first=first)
+    assert answer.refusal is not None and "no printf of its own" in answer.refusal
+    assert node.uses() == [] and answer.sections["a.rooted"].text == "1000 alice"
 
 
 def test_a_password_that_was_refused_is_sent_no_more(shell: str, tmp_path: Path) -> None:
