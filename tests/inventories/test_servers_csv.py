@@ -169,6 +169,11 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         read_csv(path)
     with pytest.raises(InventoryError, match=f"^{tmp_path}: found a directory; allowed: a file"):
         read_csv(tmp_path)
-    path.write_bytes(b"a,\xff\n")
-    with pytest.raises(InventoryError, match=r"new\.csv: found bytes that are not UTF-8 text"):
-        read_csv(path)
+    # As Excel saves a CSV in Chinese, and its "Unicode text".
+    saved = {"0xff": b"a,\xff\n", "looks like GBK": "集群".encode("gbk")}
+    for named, raw in (saved | {"looks like UTF-16": "a,10.0.0.4".encode("utf-16")}).items():
+        path.write_bytes(raw)
+        with pytest.raises(
+            InventoryError, match=rf"new\.csv: found bytes .* UTF-8 text \(.*{named}"
+        ):
+            read_csv(path)
