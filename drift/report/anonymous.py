@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hmac
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from ipaddress import ip_address
 from itertools import chain, islice
@@ -78,48 +78,31 @@ class Anonymity:
         self._names: set[str] = set()
         self._versions: set[str] = set()
         entries = [part for each in seen.values() for part in (each.wanted, *each.nodes)]
-        for model, field, text in _texts((report, entries)):
-            if field in _NAMES or (field == "name" and model in _NAMED):
-                self._names.update(_A_NAME.findall(text))
-            elif field == "source":  # of a mount: nas:/home
-                self._names.update(_OF_MOUNT.findall(text))
-            elif field in ("packages", "version"):
-                self._versions.update(_QUAD.findall(text))
+        _walked((report, entries), self._collected)
         for name in (*report.hosts, *seen):
             self._names.update(_WORD.findall(name))
         self._names = {
             each for each in self._names - _EVERYWHERE if len(each) > 1 and not each.isdecimal()
         }
 
-    def of(self, value: Any, field: str = "") -> Any:
+    def of(self, value: Any) -> Any:
         """Return a report, or a part of one, without names."""
-        if isinstance(value, str):
-            return self._in_field(value, field)
-        if isinstance(value, _WITHOUT_NAMES):
-            return value
-        if isinstance(value, BaseModel):
-            fields = type(value).model_fields.keys()
-            made = value.model_copy(
-                update={each: self.of(getattr(value, each), each) for each in fields}
-            )
-            for kept in vars(made).keys() - fields:  # cached properties
-                del vars(made)[kept]
-            return made
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            names = [each.name for each in dataclasses.fields(value)]
-            changed = {each: self.of(getattr(value, each), each) for each in names}
-            return dataclasses.replace(value, **changed)
-        if isinstance(value, Mapping):
-            return {self.of(key): self.of(each, field) for key, each in value.items()}
-        if isinstance(value, list | tuple | set | frozenset):
-            return type(value)(self.of(each, field) for each in value)
-        return value
+        return _walked(value, self._in_field)
 
     def word(self, word: str) -> str:
         """Return a word of --only: rules and areas stay."""
-        return self._in_field(word, "rule")
+        return self._in_field(word, "", "rule")
 
-    def _in_field(self, text: str, field: str) -> str:
+    def _collected(self, text: str, model: str, field: str) -> str:
+        if field in _NAMES or (field == "name" and model in _NAMED):
+            self._names.update(_A_NAME.findall(text))
+        elif field == "source":  # of a mount: nas:/home
+            self._names.update(_OF_MOUNT.findall(text))
+        elif field in ("packages", "version"):
+            self._versions.update(_QUAD.findall(text))
+        return text
+
+    def _in_field(self, text: str, _: str, field: str) -> str:
         if field in _AS_THEY_ARE or text in _of_rules():
             return text
         area, dot, rest = text.partition(".")
@@ -136,12 +119,12 @@ class Anonymity:
         found, kind = match[0], match.lastgroup
         if kind == "url":
             return f"{found.partition('://')[0]}://{self._name(found)}"
-        if kind == "colons":
-            return self._name(found, "address") if _is_address(found) else self._parts(found, ":")
-        if kind == "mac":
+        if kind == "mac" or (kind == "colons" and _is_address(found)):
             return self._name(found, "address")
+        if kind == "colons":
+            return self._parts(found, ":")
         if kind == "quad":
-            is_version = found in self._versions - self._names
+            is_version = found in self._versions and found not in self._names
             kept = is_version or found.startswith(("0.", "127.", "255."))
             return found if kept else self._name(found, "address")
         if kind == "range":
@@ -197,19 +180,32 @@ class Anonymity:
         )
 
 
-def _texts(value: Any, model: str = "", field: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield each text of a value with the model and the field that have it."""
+def _walked(
+    value: Any, change: Callable[[str, str, str], str], model: str = "", field: str = ""
+) -> Any:
+    """Return a value with each text changed by its model and its field."""
     if isinstance(value, str):
-        yield model, field, value
-    elif isinstance(value, BaseModel):
-        for name in type(value).model_fields:
-            yield from _texts(getattr(value, name), type(value).__name__, name)
-    elif isinstance(value, Mapping):
-        for each in value.values():
-            yield from _texts(each, model, field)
-    elif isinstance(value, list | tuple | set | frozenset):
-        for each in value:
-            yield from _texts(each, model, field)
+        return change(value, model, field)
+    if isinstance(value, _WITHOUT_NAMES):
+        return value
+    if isinstance(value, BaseModel):
+        fields, of = type(value).model_fields.keys(), type(value).__name__
+        changed = {each: _walked(getattr(value, each), change, of, each) for each in fields}
+        made = value.model_copy(update=changed)
+        for kept in vars(made).keys() - fields:  # cached properties
+            del vars(made)[kept]
+        return made
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [each.name for each in dataclasses.fields(value)]
+        changed = {each: _walked(getattr(value, each), change) for each in names}
+        return dataclasses.replace(value, **changed)
+    if isinstance(value, Mapping):
+        return {
+            _walked(key, change): _walked(each, change, model, field) for key, each in value.items()
+        }
+    if isinstance(value, list | tuple | set | frozenset):
+        return type(value)(_walked(each, change, model, field) for each in value)
+    return value
 
 
 @cache
