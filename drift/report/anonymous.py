@@ -26,7 +26,8 @@ from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.areas import AREAS
 
 # Whose files have the words of a report; a name that is an example in them, and what they lack.
-_ROOMS, _EXAMPLES, _OTHERS = ("drift", "facts", "inventories"), {"alice"}, {"LTS"}
+_ROOMS, _EXAMPLES = ("drift", "facts", "inventories"), {"alice"}
+_OTHERS = {"LTS", "amd", "blacklist", "gcc", "generic", "gnu", "include", "make", "mtu"}
 # Fields with a name, models whose `name` is one, and names that every system has.
 _NAMES = {"address", "alias", "domain", "group", "hostname", "node", "owner", "user"}
 _NAMED = {"GpuContainer", "Name", "Peer", "User"}
@@ -34,8 +35,10 @@ _EVERYWHERE = {"all", "docker", "http", "https", "nobody", "none", "root", "unli
 # Fields that begin with an area, and those that programs read, or no format writes.
 _OF_AREA, _AS_THEY_ARE = {"entry", "fact", "rule"}, {"comparison", "packed", "severity", "status"}
 _WITHOUT_NAMES = (Seen, Summary, Tool)
-# Folders of the system, whose words are judged one by one; elsewhere these words stay alone.
-_SYSTEM = re.compile(r"/(?:etc|usr|lib\w*|s?bin|boot|dev(?!/shm/)|proc|run|sys|var)(?:/|$)")
+# Of a path in the system's folders what is in such paths of those files stays, and each program;
+# of any other path these names alone.
+_ROOT = r"/(?:etc|usr|lib\w*|s?bin|boot|dev(?!/shm/)|proc|run|sys|var)"
+_SYSTEM, _SYSTEMS = re.compile(rf"{_ROOT}(?:/|$)"), re.compile(rf"{_ROOT}(?:/[\w.*+-]+)+")
 _TECHNICAL = re.compile(
     r"home|root|opt|srv|mnt|tmp|dev|shm|envs|s?bin|lib|lib64|include|share|nvidia|nccl|torch"
     r"|(?:mini|ana)conda3?|miniforge3?|venv|(?:site|dist)-packages|python[\d.]*|lib\w+\.so[\d.]*"
@@ -54,6 +57,7 @@ _A_NAME = re.compile(rf"^(?:\w+://)?[@%]?({_WORDS})(?::\d*|/\d+)?/?$")
 _OF_MOUNT = re.compile(rf"^({_WORDS}):/")
 _PARTS = re.compile("[^-_]+")
 _WORD = re.compile(_WORDS)
+_LETTERS = re.compile("[A-Za-z]{3,}")
 _PATTERN = re.compile(
     r"(?P<url>\b[A-Za-z][A-Za-z0-9+.-]{0,15}://[^\s\"'<>]+)"
     r"|(?P<key>SHA256:[A-Za-z0-9+/]{43}|\bAAAA[A-Za-z0-9+/]{20,}={0,2})"
@@ -162,22 +166,22 @@ class Anonymity:
         return f"{len(names)} nodes" if len(names) > _MOST else ", ".join(map(self._name, names))
 
     def _path(self, path: str) -> str:
-        if _SYSTEM.match(path):
-            return "/".join(map(self._text, path.split("/")))
         first, *parts = path.split("/")
         shown = [f"~{self._name(first[1:])}" if first[1:] else first]
-        is_package = False
+        is_system, is_package = _SYSTEM.match(path), False
         for part in parts:
             plain = part.rstrip(".")
-            is_known = is_package or part.startswith(".") or _TECHNICAL.fullmatch(plain)
+            is_known = is_package or part.startswith(".") or bool(_TECHNICAL.fullmatch(plain))
+            if is_system and not is_known:
+                words = _LETTERS.findall(part)
+                is_known = shown[-1] in ("bin", "sbin") or _of_paths().issuperset(words)
             shown.append(self._text(part) if is_known else self._name(plain) + part[len(plain) :])
             is_package = is_package or _PACKAGES.fullmatch(part) is not None
         return "/".join(shown)
 
     def _name(self, name: str, kind: str = "name") -> str:
-        return (
-            f"{kind}-{hmac.digest(self._key, name.encode('utf-8', 'replace'), 'sha256').hex()[:10]}"
-        )
+        digest = hmac.digest(self._key, name.encode("utf-8", "replace"), "sha256")
+        return f"{kind}-{digest.hex()[:10]}"
 
 
 def _walked(
@@ -216,13 +220,24 @@ def _of_rules() -> frozenset[str]:
 
 
 @cache
-def _vocabulary() -> frozenset[str]:
-    """Return the words of gpu-node's own files."""
+def _files() -> str:
+    """Return gpu-node's own files, one behind the other."""
     package = Path(__file__).parents[2]
     files = (each for room in _ROOMS for each in (package / room).rglob("*.*"))
     kept = (each for each in files if each.suffix in (".awk", ".py", ".sh", ".tsv", ".yml"))
-    words = (re.findall("[A-Za-z][A-Za-z0-9]*", each.read_text("utf-8")) for each in kept)
-    return frozenset(chain.from_iterable(words)) - _EXAMPLES | _OTHERS
+    return "\n".join(each.read_text("utf-8") for each in kept)
+
+
+@cache
+def _vocabulary() -> frozenset[str]:
+    """Return the words of these files."""
+    return frozenset(re.findall("[A-Za-z][A-Za-z0-9]*", _files())) - _EXAMPLES | _OTHERS
+
+
+@cache
+def _of_paths() -> frozenset[str]:
+    """Return the words of these files' paths in folders of the system."""
+    return frozenset(_LETTERS.findall(" ".join(_SYSTEMS.findall(_files())))) | _OTHERS
 
 
 def _is_address(text: str) -> bool:
