@@ -1,7 +1,8 @@
 """sudo with a password, which a user types once for all nodes: which nodes get it, and how.
 
-It is in no command line, no environment and no file: it is the first line of a command's stdin.
-Where sudo does not ask for it, root's shell drops that line, and all others up to a random mark.
+It is in no command line, no environment and no file: it is the first line of a command's stdin, or
+in the probe's script, which comes by stdin. Where sudo does not ask for it, root's shell drops that
+line, and all others up to a random mark.
 """
 
 from __future__ import annotations
