@@ -1,7 +1,8 @@
 """A finding: what is wrong on a node, why it hurts, what cures it, and who can apply the cure."""
 
+from dataclasses import dataclass
 from datetime import date
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 
@@ -11,7 +12,8 @@ Severity = Literal["error", "warning", "info"]
 Who = Literal["deploy", "administrator", "user"]
 
 
-class Way(NamedTuple):
+@dataclass(frozen=True)
+class Way:
     """A way to repair a finding, and who takes it: a run of the deploy, root, or who trains."""
 
     who: Who

@@ -16,6 +16,7 @@ from gpu_node.drift.env.bashrc import (
     deciding,
     is_network_home,
     last_value,
+    users_lines,
 )
 from gpu_node.drift.env.training_user import missing_user
 from gpu_node.drift.env.user_settings import editor, everywhere
@@ -168,11 +169,14 @@ def _not_set_fault(
         if is_network_home(state.env)
         else f"at the top of {BASHRC}"
     )
+    # A later line of the user would have the last word.
+    others = [each.place for each in users_lines(state.env) if each.name == name]
+    remove = f", and remove the line {', '.join(others)}" if others else ""
     return Fault(
         subject=Variable(name),
         found=shown,
         wanted=value,
-        fix=hand or f"export {name}={quote(value)} {written}",
+        fix=hand or f"export {name}={quote(value)} {written}{remove}",
         who=editor(line.path) if hand and line else "user",
         fixable=hand is None,
     )
