@@ -8,6 +8,7 @@ import click
 
 from gpu_node.cli import completion
 from gpu_node.cli.loading import loading
+from gpu_node.inventories.errors import nearest
 
 _MOST_MEANT = 5
 
@@ -65,8 +66,6 @@ def explain(rule: str) -> None:
 
 def _meant(word: str, texts: Mapping[str, str], prefix: str) -> str:
     """Return a hint at the id near a word, else at those that have it, or whose text has it."""
-    with loading():
-        from gpu_node.inventories.errors import nearest
     name = word.removeprefix(prefix).lower()
     names = {each.removeprefix(prefix): each for each in texts}
     found = [near] if (near := nearest(name, names)) else []
