@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from gpu_node.drift.engine.finding import Severity, Who
 from gpu_node.drift.engine.nodes import Nodes
@@ -307,10 +308,11 @@ def _would_be_sent(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterat
         return
     if wrong := _lost(Place(SHELL, value), nodes):
         keys = "launcher: deepspeed" if wanted.network else "network: auto and launcher: deepspeed"
-        fix = f"set {keys} in the inventory: gpu-node deploy then writes {CONF} alone"
+        deploy = f"set {keys} in the inventory: gpu-node deploy then writes {CONF} alone"
         # A job of DeepSpeed is to start; else this is what one would do.
         severity: Severity = "error" if nodes.assumed else "warning"
-        yield _override_fault(Place(SHELL, value), fix, False, ", ".join(wrong), severity)
+        fault = _override_fault(Place(SHELL, value), "", False, ", ".join(wrong), severity)
+        yield replace(fault, deploy=deploy)
 
 
 def _lost(place: Place, nodes: Nodes) -> list[str]:

@@ -88,7 +88,7 @@ def test_json_names_an_error_that_stops_no_job() -> None:
     hosts = stdlib_json.loads(text)["hosts"]
     stops = [each["findings"][0].get("stops") for each in hosts.values()]
     assert stops == [False, None]
-    assert start(Report.model_validate_json(text)).stopped == {"shm.too-small": ("b",)}
+    assert start(json.WrittenReport.model_validate_json(text)).stopped == {"shm.too-small": ("b",)}
 
 
 def test_json_uses_the_words_of_the_contract() -> None:

@@ -199,7 +199,7 @@ def test_the_name_of_a_user_is_a_word(shell: str, word: str, tmp_path: Path) -> 
 def test_every_name_of_a_request_is_tried() -> None:
     """A field that is new has its hostile word above; these are numbers and switches."""
     tried = request(["-x"], "/good", user="-x")
-    untried = {"deep", "port", "logins", "every_login", "sudo", "trains_apart"}
+    untried = {"asks", "deep", "port", "logins", "every_login", "sudo", "trains_apart"}
     assert {
         each.name for each in fields(tried) if getattr(tried, each.name) == each.default
     } == untried
