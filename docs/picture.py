@@ -67,7 +67,7 @@ def draw() -> str:
 def draw_demo() -> str:
     """Return the picture of the demo: as found, the run, and the report after it."""
     acts = stdlib_json.loads(ACTS.read_text(encoding="utf-8"))
-    before, after = _recorded(), Report.model_validate(acts["after"])
+    before, after = _recorded(), json.WrittenReport.model_validate(acts["after"])
     run = f"pyinfra {before.inventory} deploy/gpu_node.py"
     shown = Group(
         _command(f"gpu-node drift {before.inventory}"),
@@ -83,7 +83,7 @@ def draw_demo() -> str:
 
 
 def _recorded() -> Report:
-    return Report.model_validate_json(RECORDED.read_text(encoding="utf-8"))
+    return json.WrittenReport.model_validate_json(RECORDED.read_text(encoding="utf-8"))
 
 
 def _command(line: str) -> Text:
@@ -114,7 +114,7 @@ def record(run: Path, after: Path) -> None:
     for each in results["operations"]:
         nodes.setdefault(each["name"].strip(), []).extend(each["success"])
     operations = [{"name": name, "nodes": sorted(on)} for name, on in nodes.items() if on]
-    report = Report.model_validate_json(after.read_text(encoding="utf-8"))
+    report = json.WrittenReport.model_validate_json(after.read_text(encoding="utf-8"))
     hosts = {name: host.model_copy(update={"facts": {}}) for name, host in report.hosts.items()}
     short = report.model_copy(update={"hosts": hosts, "differences": []})
     made = {"operations": operations, "after": stdlib_json.loads(json.render(short))}

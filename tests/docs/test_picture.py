@@ -9,7 +9,7 @@ import pytest
 
 from docs import picture
 from gpu_node.drift.engine.registry import RULES
-from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.json import WrittenReport
 from gpu_node.facts.node import state_of
 
 
@@ -21,7 +21,7 @@ def test_the_picture_is_current() -> None:
 
 def test_the_recorded_report_is_of_this_version() -> None:
     """Its rules, areas and fields are those of the code as it is now, which may have more."""
-    report = Report.model_validate_json(picture.RECORDED.read_text(encoding="utf-8"))
+    report = WrittenReport.model_validate_json(picture.RECORDED.read_text(encoding="utf-8"))
     for host in report.hosts.values():
         assert isinstance(host.facts, dict)
         state_of(host.facts)
@@ -39,7 +39,7 @@ def test_the_picture_asks_no_other_host_for_anything(draw: Callable[[], str]) ->
 def test_the_demo_ends_well() -> None:
     """The last act has no problem; the one before has the proof."""
     acts = json.loads(picture.ACTS.read_text(encoding="utf-8"))
-    assert Report.model_validate(acts["after"]).exit_code() == 0
+    assert WrittenReport.model_validate(acts["after"]).exit_code() == 0
     assert acts["operations"][-1]["name"] == "Prove it"
 
 

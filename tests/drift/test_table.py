@@ -14,6 +14,7 @@ from rich.console import Console
 from docs.picture import RECORDED
 from gpu_node.drift.engine.finding import Finding, Root
 from gpu_node.drift.report import table
+from gpu_node.drift.report.json import WrittenReport
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.problems import problems
 from gpu_node.drift.report.seen import Seen
@@ -410,7 +411,7 @@ def test_why_the_report_ends_with_1() -> None:
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_the_report_of_the_demo_names_its_values(width: int) -> None:
     """No finding ends in the middle: those without room are counted, and --full shows them."""
-    text = _of(Report.model_validate_json(RECORDED.read_text("utf-8")), width)
+    text = _of(WrittenReport.model_validate_json(RECORDED.read_text("utf-8")), width)
     words = " ".join(text.split())
     assert "want ..." not in words and len(text.splitlines()) <= 45
     for each in ("2.14.3", "2.18.1", "2.14.3-1+cuda11.7", "2.18.1-1+cuda12.1", "=bond0", "16384"):
