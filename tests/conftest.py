@@ -49,7 +49,8 @@ os.environ["XDG_STATE_HOME"] = _STATE.name
 REPEATED = Path(__file__).with_name("repeated.tsv")
 
 # The programs that tests call, by the marker of their lane; a test without one is quick.
-_QUICK = "bash busybox cc dash git rsync setpriv shellcheck ssh ssh-add ssh-agent ssh-keygen sudo unshare"
+_SSH = "ssh ssh-add ssh-agent ssh-keygen"
+_QUICK = f"bash busybox cc dash git rsync setpriv shellcheck {_SSH} sudo unshare"
 _LAB = "rsync ssh ssh-keygen"
 PROGRAMS = {
     "quick": _QUICK,
