@@ -6,6 +6,7 @@ The node is this machine, which none of these commands changes.
 from __future__ import annotations
 
 import getpass
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -60,7 +61,8 @@ def test_from_nothing_to_what_a_deploy_would_do(
 ) -> None:
     """The commands of the README one after the other, and what is wanted between them."""
     before = BASHRC.read_bytes() if BASHRC.exists() else None
-    way = f"--port {sshd.port} --user {getpass.getuser()} --key key"
+    as_root = "" if os.geteuid() == 0 else " --sudo"
+    way = f"--port {sshd.port} --user {getpass.getuser()}{as_root} --key key"
     accept = f"--accept-host-key a100-01={sshd.keys[0].fingerprint}"
     # A section may take more than its time where all lanes run: the report ends with 1 then.
     run(f"init cluster a100-01=127.0.0.1 {way} {accept}", 0, 1, 2)

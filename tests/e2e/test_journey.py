@@ -15,6 +15,7 @@ from rich.console import Console
 from docs.schema import FILE
 from gpu_node.drift.report import brief
 from gpu_node.drift.report.formats import Page, parts, printed
+from gpu_node.drift.report.json import WrittenReport
 from gpu_node.drift.report.model import Report
 from gpu_node.lab import nodes
 from tests.e2e.conftest import keep_converged
@@ -130,7 +131,7 @@ def test_the_report_fits_its_schema(story: dict[str, Any]) -> None:
 
 def test_the_problems_are_one_screen(story: dict[str, Any]) -> None:
     """Every finding is counted in a line; what to run next, and whether a job starts, is last."""
-    report = Report.model_validate(story["drift"].json)
+    report = WrittenReport.model_validate(story["drift"].json)
     lines = shown(report).splitlines()
     assert len(lines) <= 40
     counts = [int(line.split()[-1]) for line in lines if re.search(r" deploy +\d+$", line)]
@@ -156,7 +157,7 @@ def test_converge_announces_and_sums_up_as_the_report(
     story: dict[str, Any], converged: Converge
 ) -> None:
     """The counts and what is repaired before; the last line is that of the report afterwards."""
-    before = brief.announcement(Report.model_validate(story["drift"].json))
+    before = brief.announcement(WrittenReport.model_validate(story["drift"].json))
     announced = printed(before, Console(file=io.StringIO(), width=80)).splitlines()
     assert "\n".join(["", *announced, ""]) in converged.err
     assert converged.err.splitlines()[-2:] == [
@@ -230,7 +231,7 @@ def test_other_tmpfs_keep_their_size(again: None) -> None:
 def test_afterwards_the_report_is_clean(again: None) -> None:
     """Exit 0 and no finding."""
     report = drift()
-    assert len(shown(Report.model_validate(report.json)).splitlines()) <= 12
+    assert len(shown(WrittenReport.model_validate(report.json)).splitlines()) <= 12
     assert report.code == 0
     assert report.json["summary"]["findings"] == {"error": 0, "warning": 0, "info": 0}
 
