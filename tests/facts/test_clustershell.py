@@ -102,10 +102,11 @@ def test_the_errors_of_a_login(sshd: Sshd) -> None:
     by_ssh = gather(file)
     found = engines.gather_via("clustershell", file, ())
     assert [each.reached for each in found.values()] == [each.reached for each in by_ssh.values()]
-    for name in ("refused", "nameless", "alive"):
+    for name in ("nameless", "alive"):
         assert found[name].error == by_ssh[name].error
-    for name in ("unknown", "denied"):  # a session's own error has the next step
-        assert (by_ssh[name].error or "").startswith(f"{found[name].error}: its ")
+    # A session's own error has the next step.
+    for name, step in (("refused", "; next: "), ("unknown", ": its "), ("denied", ": its ")):
+        assert (by_ssh[name].error or "").startswith(f"{found[name].error}{step}")
     context = {name: each.cause and each.cause.__context__ for name, each in found.items()}
     assert isinstance(context["unknown"], SSHException)
     assert isinstance(context["denied"], AuthenticationException)
