@@ -69,7 +69,7 @@ def _ask_sudo_password(given: Mapping[str, Any]) -> None:
     beside = {
         f"with --via {given.get('via')}": given.get("via", SSH) != SSH,
         "with --answers": given.get("answers") is not None,
-        "without --sudo": given.get("sudo") is False,
+        "without --sudo": given.get("sudo") is False and not given["again"],
     }
     for other in (other for other, is_given in beside.items() if is_given):
         allowed = "both" if other.startswith("without") else "one of them"
