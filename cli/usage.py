@@ -17,6 +17,7 @@ _EXTRA = re.compile(r"Got unexpected extra arguments? \((.*)\)", re.DOTALL)
 _ARGUMENTS = {
     "INVENTORY": INVENTORIES,
     "DIR": "a folder for the new inventory",
+    "LOG": "log files, folders of them, or - for stdin",
     "NODE": "a node of the inventory",
     "NAME": "a node of the inventory",
     "RULE": "a rule or an area, see gpu-node rules",
