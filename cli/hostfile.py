@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import click
 
 from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
+from gpu_node.facts.ask.pyinfra_file import next_command
 from gpu_node.inventories.errors import PROGRAM, as_found
 from gpu_node.inventories.escape import visible
 
@@ -76,7 +76,7 @@ def _about(found: Healthy, inventory: str) -> Iterator[str]:
         from gpu_node.drift.healthy import MOST_EXACT
         from gpu_node.inventories.plurals import counted
 
-    report = f"gpu-node drift {shlex.quote(inventory)}"
+    report = next_command("drift", inventory)
     for name, reason in found.left_out.items():
         yield f"{name}: left out: {as_found(reason)}"
     if not found.is_largest:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from gpu_node.drift.report.model import Report, report_of
 from gpu_node.drift.report.problems import problems
 from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.ssh.sudo import becoming_root, ssh_user
-from gpu_node.facts.ask.pyinfra_file import deploy_command
+from gpu_node.facts.ask.pyinfra_file import deploy_command, next_command
 from gpu_node.inventories.interrupt import LINE, Interrupted
 from gpu_node.inventories.interrupt import report as report_line
 
@@ -106,8 +105,8 @@ class Deployment:
         for each in self.ended:
             runs |= dict.fromkeys(each.recorded, each.run)
             if each.recorded:
-                restore = ["gpu-node", "restore", self.run.inventory, each.recorded[0]]
-                command = shlex.join([*restore, "--run", each.run])
+                restore = ("restore", self.run.inventory, each.recorded[0])
+                command = next_command(*restore, "--run", each.run)
                 where = ranges(each.recorded, before.hosts)
                 self.console.show(whole(f"run {each.run} on {where}; to take it back: {command}"))
             words = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from gpu_node.drift.report import table
 from gpu_node.drift.report.model import report_of
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.ask.gather import ask_each
+from gpu_node.facts.ask.pyinfra_file import next_command
 from gpu_node.inventories.errors import worded
 from gpu_node.inventories.interrupt import LINE, at_once, deferred
 from gpu_node.onboarding.errors import Stopped
@@ -61,12 +61,12 @@ class Initialising:
     @property
     def _drift(self) -> str:
         """The command that reports on the nodes."""
-        return f"gpu-node drift {shlex.quote(str(self.site.file))}"
+        return next_command("drift", str(self.site.file))
 
     @property
     def _again(self) -> str:
         """The command that reports on the nodes, and writes what it finds into the cluster file."""
-        return f"gpu-node init {shlex.quote(str(self.site.folder))} --again"
+        return next_command("init", str(self.site.folder), "--again")
 
     def _reported(self, nodes: Sequence[NewNode]) -> int:
         """Report on the nodes, write what was found, and return the exit code of the report."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -33,7 +32,7 @@ from gpu_node.drift.report.problems import (
 from gpu_node.drift.report.problems import parts as parts_of
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.drift.report.start import start_line
-from gpu_node.facts.ask.pyinfra_file import deploy_command
+from gpu_node.facts.ask.pyinfra_file import deploy_command, next_command
 from gpu_node.inventories.escape import visible, visible_lines
 from gpu_node.inventories.plurals import counted
 
@@ -299,7 +298,7 @@ def _next(report: Report, shown: Sequence[Problem], of_run: Sequence[str] | None
     more = f"more: gpu-node explain {shown[0].id}"
     if of_run is not None:
         yield whole(more)
-        drift = shlex.join(["gpu-node", "drift", report.inventory, "--full"])
+        drift = next_command("drift", report.inventory, "--full")
         yield whole(f"every finding: {drift}")
     else:
         if any(repair_of(each, report.hosts) != "deploy" for each in shown):

@@ -63,4 +63,12 @@ def loadable(inventory: str) -> tuple[str, list[str]]:
 
 def deploy_command(inventory: str, options: Sequence[str] = ()) -> str:
     """Return the shell command that repairs the nodes of an inventory."""
-    return shlex.join(["gpu-node", "deploy", inventory, *options])
+    return next_command("deploy", inventory, *options)
+
+
+def next_command(*words: str) -> str:
+    """Return a shell command of gpu-node that asks for sudo's password where this one did."""
+    from gpu_node.inventories.connection.sudo import SUDO  # not before a command line is understood
+
+    asking = ["--ask-sudo-password"] if SUDO.is_given else []
+    return shlex.join(["gpu-node", *words, *asking])

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from gpu_node.cli.drift import drift
+from gpu_node.inventories.connection.sudo import SUDO
 from tests.cli.answering import gathered
 
 
@@ -36,3 +37,12 @@ def test_it_repairs_the_same_inventory(
     shown = CliRunner(env={"COLUMNS": "300"}).invoke(drift, [inventory, *words]).output
     *_, last = [each for each in shown.splitlines() if each.startswith("repair: ")]
     assert last == line
+
+
+def test_it_asks_for_sudos_password_again(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """A password is kept by no command: where this one asked for it, the next one has to."""
+    monkeypatch.chdir(folder)
+    (folder / "site.py").touch()
+    monkeypatch.setattr(SUDO, "_text", "s3cret pass")
+    shown = CliRunner(env={"COLUMNS": "300"}).invoke(drift, ["site.py"]).output
+    assert "repair: gpu-node deploy site.py --ask-sudo-password\n" in shown
