@@ -25,8 +25,8 @@ _GLOO = "GLOO_SOCKET_IFNAME"
     why="gloo resolves the node's own name, and listens on loopback where that is its "
     "address, or no address of this node: the others connect to themselves, 'Gloo "
     "connectFullMesh failed' with remote=[127.0.0.1]",
-    manual="set the name (hostnamectl set-hostname NAME), and a line with the node's address "
-    "and this name in /etc/hosts",
+    manual="set the name (hostnamectl set-hostname NAME), and write a line with the node's address "
+    "and this name into /etc/hosts",
     alone="Export GLOO_SOCKET_IFNAME=INTERFACE in the shell of the launcher.",
 )
 def name(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
@@ -58,14 +58,14 @@ def name(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
 def _on_loopback(name: str, listens: str, address: str) -> Fault:
     """Return the finding; `address` is an IP address of the node, empty where none is known."""
     such_as = f", such as {address}" if address else ""
-    line = f"a line '{address} {name}'" if address else f"a line with such an address and {name}"
+    line = f"'{address} {name}'" if address else f"with an address of this node and {name}"
     interface = f"the interface of {address}" if address else "the interface to the others"
     return Fault(
         subject=Thing("host name"),
         found=f"{name} {listens}",
         wanted=f"an address of this node{such_as}",
-        fix=f"{line} in /etc/hosts, and no other line of this name there; or export {_GLOO} with "
-        f"{interface}",
+        fix=f"write a line {line} into /etc/hosts, and remove other lines of this name there; or "
+        f"export {_GLOO} with {interface}",
         severity="error",
     )
 
