@@ -281,7 +281,7 @@ LEGEND = {
     "deploy": "gpu-node deploy repairs it",
     "partly": "gpu-node deploy repairs a part",
     "manual": "you do, as {} shows",
-    "admin": "root does, and gpu-node cannot",
+    "admin": "root does; gpu-node has no root there",
 }
 
 

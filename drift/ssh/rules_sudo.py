@@ -20,7 +20,8 @@ from gpu_node.inventories.schema import NodeWanted
     why="facts that only root can read are unknown, and no repair is possible",
     manual="allow the SSH user to run sudo without a terminal, and without a password or with "
     "--ask-sudo-password",
-    alone="Repair the problems that need no root.",
+    alone="If sudo asks for your password, run gpu-node with --ask-sudo-password. Otherwise repair "
+    "the problems that need no root.",
     explains_unread=(RootOnly,),
 )
 def sudo_refused(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
@@ -30,7 +31,7 @@ def sudo_refused(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     refused = why_refused(state.ssh.sudo_refusal, ssh_user(state))
     yield Fault(
         subject="sudo",
-        found=refused.words,
+        found=refused.words.removeprefix("sudo: "),
         wanted="sudo without a terminal, and without a password or with --ask-sudo-password",
         cause=f"{refused.reason}: what only root can read is unknown, and no repair can be made",
         fix=refused.fix,

@@ -86,7 +86,7 @@ _KNOWN = (
         r"password is required|terminal is required|no tty present|no askpass|"
         r"authentication is required",
         "sudo asks USER for a password",
-        f"give it (gpu-node ... --ask-sudo-password), or {_ALLOW}",
+        f"run gpu-node with --ask-sudo-password, or {_ALLOW}",
     ),
 )
 _OTHER = _Known("", "sudo does not run commands as root for USER", _ALLOW)

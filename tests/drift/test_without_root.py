@@ -85,7 +85,10 @@ def test_a_refused_sudo_explains_them() -> None:
     nodes = {"a": _seen(ALICE, CLOSED, TTY, sudo=True)}
     (one,) = problems(report(nodes).hosts)
     assert (one.id, len(one.all)) == ("ssh.sudo-refused", 3)
-    assert "add `Defaults:alice" in _on_one_line(concise(nodes, 200))
+    text = _on_one_line(concise(nodes, 200))
+    assert "add `Defaults:alice" in text
+    assert "ssh.sudo-refused sudo: sorry, you must have a tty" in text
+    assert "admin: root does; gpu-node has no root there" in text
 
 
 def test_each_problem_has_what_that_user_can_do() -> None:
