@@ -26,9 +26,9 @@ _LOOK = (
 )
 # sshd writes the reason only to its log.
 _NOT_LET_IN = (
-    "its sshd accepts none of the offered keys: the key is not in that user's "
-    "~/.ssh/authorized_keys, or other users can write to ~, ~/.ssh or that file (StrictModes; "
-    "fix it with chmod go-w), or sshd refuses root's keys (PermitRootLogin no, or "
+    "its sshd accepts none of the offered keys: no such user is there, the key is not in that "
+    "user's ~/.ssh/authorized_keys, or other users can write to ~, ~/.ssh or that file "
+    "(StrictModes; fix it with chmod go-w), or sshd refuses root's keys (PermitRootLogin no, or "
     "forced-commands-only: set prohibit-password); on its console, check ls -ld ~ ~/.ssh "
     "~/.ssh/authorized_keys, sshd -T | grep -i permitrootlogin, and the log of sshd "
     "(journalctl -t sshd, /var/log/secure or auth.log)"

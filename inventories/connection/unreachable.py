@@ -12,7 +12,7 @@ def look(error: BaseException | None, port: int = SSH_PORT) -> str:
     if isinstance(error, NoValidConnectionsError):
         ((_, port, *_), error), *_ = error.errors.items()
     if isinstance(error, ConnectionRefusedError):
-        return f"is sshd running there{', or on another port' if port == SSH_PORT else ''}?"
+        return "is sshd running there, or on another port?"
     if isinstance(error, TimeoutError):
         return f"is it switched on, is the address right, does a firewall let port {port} through?"
     if isinstance(error, OSError):

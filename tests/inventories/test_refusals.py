@@ -52,9 +52,10 @@ def test_an_unknown_key(name: str) -> None:
 
 
 def test_a_login_that_is_refused() -> None:
-    """sshd gives no reason: the two usual causes, and where to look."""
+    """sshd gives no reason: the usual causes, and where to look."""
     message = message_of(AuthenticationException("Authentication failed."))
     assert message.startswith("SSH host key error: its sshd accepts none of the offered keys")
+    assert "no such user is there" in message
     assert "not in that user's ~/.ssh/authorized_keys" in message and "StrictModes" in message
     assert "ls -ld ~ ~/.ssh ~/.ssh/authorized_keys" in message and "the log of sshd" in message
 

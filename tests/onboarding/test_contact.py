@@ -260,14 +260,12 @@ def test_no_way_to_a_server(sshd: Sshd, number: int) -> None:
     assert "10 s" not in problem
 
 
-def test_another_port_is_an_option(sshd: Sshd) -> None:
-    """The option that says another port is named, where none was given."""
-    error = unreachable(sshd.server(port=22), ConnectionRefusedError())
-    assert error == (
-        "found connection refused at 127.0.0.1:22; next: is sshd running there, or on another port?"
-    )
-    error = unreachable(sshd.server(port=2222), ConnectionRefusedError())
-    assert error == "found connection refused at 127.0.0.1:2222; next: is sshd running there?"
+@pytest.mark.parametrize("port", [22, 2222])
+def test_another_port_is_an_option(sshd: Sshd, port: int) -> None:
+    """A port that was given may be mistyped."""
+    error = unreachable(sshd.server(port=port), ConnectionRefusedError())
+    then = "is sshd running there, or on another port?"
+    assert error == f"found connection refused at 127.0.0.1:{port}; next: {then}"
 
 
 def test_another_protocol(sshd: Sshd) -> None:
