@@ -16,7 +16,13 @@ import click
 
 from gpu_node.cli import completion
 from gpu_node.cli.loading import loading
-from gpu_node.facts.ask.pyinfra_file import INVENTORIES, NO_INVENTORY, wrong_suffix
+from gpu_node.facts.ask.pyinfra_file import (
+    CLUSTER_SUFFIX,
+    INVENTORIES,
+    NO_INVENTORY,
+    SUFFIX,
+    wrong_suffix,
+)
 from gpu_node.facts.ask.via import SSH
 from gpu_node.history import when
 from gpu_node.inventories.errors import shown, worded
@@ -135,8 +141,9 @@ def _meant(path: Path) -> list[str]:
         clusters = sorted(each for each in (*inside.glob("*.yml"), *below) if each.is_file())
     except OSError:
         return []
-    found = [cluster.with_suffix(".py") for cluster in clusters]
-    files = [str(each if each.is_file() else each.with_suffix(".yml")) for each in found]
+    suffix = SUFFIX if path.suffix == SUFFIX else CLUSTER_SUFFIX
+    found = [cluster.with_suffix(suffix) for cluster in clusters]
+    files = [str(each if each.is_file() else each.with_suffix(CLUSTER_SUFFIX)) for each in found]
     if not path.is_dir():
         near = [file for file in files if _is_near(file, path)]
         files = get_close_matches(str(path), near, n=1, cutoff=0.3 if not path.suffix else 0.6)
