@@ -50,11 +50,15 @@ def outward(state: NetworkState, name: str) -> list[str]:
 
 
 def carriers(nodes: Nodes) -> dict[str, Link]:
-    """Return each node's interface to train over: the inventory's, or that of its address."""
+    """Return each node's interface to train over: the inventory's, or that of its address.
+
+    No rank of a job runs on a node without GPUs.
+    """
     return {
         peer.name: link
         for peer in nodes.peers
-        if (state := nodes.states.get(peer.name)) is not None
+        if peer.gpus != 0
+        and (state := nodes.states.get(peer.name)) is not None
         and (link := link_of(state.network, _name_of(peer.interface, state, peer.address)))
     }
 

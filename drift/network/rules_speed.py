@@ -36,7 +36,7 @@ _SLOW = 1000
 )
 def slow_link(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """The interface to train over has 1 Gbit/s or less."""
-    if not nodes.others or _takes_infiniband(state):
+    if all(peer.gpus == 0 for peer in nodes.others) or _takes_infiniband(state):
         return
     link = link_of(state.network, carrier(state, wanted).name)
     if link is None or is_down(link):
