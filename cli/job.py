@@ -19,7 +19,6 @@ from gpu_node.cli.asking import nodes_of
 from gpu_node.drift.job import launchers
 from gpu_node.drift.job.job import Given, Here, Job, job_of
 from gpu_node.drift.job.launch import (
-    DEEPSPEED,
     SHELLS,
     SRUN,
     Launch,
@@ -28,6 +27,7 @@ from gpu_node.drift.job.launch import (
     of_sbatch,
     of_words,
 )
+from gpu_node.drift.job.names import DEEPSPEED
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.ask.gather import limited_data
 from gpu_node.facts.host.state import Name

@@ -15,7 +15,6 @@ from gpu_node.drift.job import configs
 from gpu_node.drift.job.configs import MOST_GPUS, Accelerate, DeepSpeed, Wrong, Zero
 from gpu_node.drift.job.launch import (
     CONTAINER,
-    DEEPSPEED,
     PYTHON,
     SHELL,
     SRUN,
@@ -26,6 +25,7 @@ from gpu_node.drift.job.names import (
     ACCELERATE,
     CONDA,
     CONFIG,
+    DEEPSPEED,
     MASTER,
     MPIRUN,
     NODES,

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from gpu_node.drift.job.launchers import Before, Launcher, Sent, table
 from gpu_node.drift.job.names import ACCELERATE, CONDA, MPIRUN, UNKNOWN
 
-DEEPSPEED = "deepspeed"
 SRUN, PYTHON = "srun", "python"
 # A script that a launcher starts, and what starts a container.
 SHELL, CONTAINER = "sh", "container"

@@ -5,6 +5,7 @@ from __future__ import annotations
 # In a word in place of what only the shell knows.
 UNKNOWN = "\0"
 # Launchers, and what begins the name of an environment of conda.
-TORCHRUN, ACCELERATE, MPIRUN, CONDA = "torchrun", "accelerate", "mpirun", "conda:"
+TORCHRUN, DEEPSPEED, ACCELERATE, MPIRUN = "torchrun", "deepspeed", "accelerate", "mpirun"
+CONDA = "conda:"
 # The rules that report what is wrong with the job's own files.
 CONFIG, NODES, MASTER = "job.config", "job.nodes", "job.master"

@@ -8,8 +8,8 @@ from gpu_node.drift.engine.blocking import blocks_a_job, kinds
 from gpu_node.drift.engine.finding import Finding, OffFinding
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.job.job import Job
-from gpu_node.drift.job.launch import CONTAINER, DEEPSPEED
-from gpu_node.drift.job.names import MPIRUN, UNKNOWN
+from gpu_node.drift.job.launch import CONTAINER
+from gpu_node.drift.job.names import DEEPSPEED, MPIRUN, UNKNOWN
 from gpu_node.drift.network.rules import launcher_override
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.problems import problems

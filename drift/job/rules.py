@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from ipaddress import ip_interface
+from itertools import takewhile
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from gpu_node.drift.engine.nodes import Nodes, plain
 from gpu_node.drift.engine.rule import Fault, rule
 from gpu_node.drift.engine.subject import Path, Variable
 from gpu_node.drift.host.rules_job import found_gpus, gpus_of
-from gpu_node.drift.job.names import ACCELERATE, CONDA, CONFIG, MASTER, NODES, TORCHRUN
+from gpu_node.drift.job.names import ACCELERATE, CONDA, CONFIG, DEEPSPEED, MASTER, NODES, TORCHRUN
 from gpu_node.facts.job.state import JobState, Program, Python
 from gpu_node.facts.network.state import Address, NetworkState
 from gpu_node.facts.node import NodeState
@@ -183,14 +184,20 @@ def slots(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]
     own = job.given.variables(nodes.name == job.launcher)
     words = own.get("CUDA_VISIBLE_DEVICES", "")
     chosen = [int(each) for each in words.split(",") if each.isdecimal() and len(each) < 5]
+    needed = ranks or 1
+    if job.given.launch.innermost.kind == DEEPSPEED:
+        # It sets the variable for the ranks that are asked for, or makes --include of it.
+        chosen, needed = ([], 0) if ranks else (chosen, len(chosen))
+    # CUDA shows the GPUs before the first number that is none.
+    visible = [*takewhile(lambda each: each < gpus, chosen)]
     if ranks is not None and ranks > gpus:
         yield Fault("ranks", str(ranks), f"at most {gpus}, its GPUs")
     elif named and max(named) >= gpus:
         shown = ", ".join(map(str, named[:8])) + ", ..." * (len(named) > 8)
         yield Fault("GPUs", shown, f"0 to {gpus - 1}")
-    elif chosen and max(chosen) >= gpus:
+    elif len(visible) < len(chosen) and needed > len(visible):
         yield Fault(Variable("CUDA_VISIBLE_DEVICES"), words, f"0 to {gpus - 1}")
-    elif chosen and ranks is not None and ranks > len(chosen):
+    elif chosen and needed > len(visible):
         yield Fault("ranks", str(ranks), f"at most {len(chosen)}: CUDA_VISIBLE_DEVICES={words}")
 
 
