@@ -9,7 +9,7 @@ from shlex import quote
 from gpu_node.drift.engine.finding import Severity
 from gpu_node.drift.engine.rule import Fault, on_subject, rule
 from gpu_node.drift.engine.subject import Limit, Path
-from gpu_node.drift.host.machine import trains
+from gpu_node.drift.host.machine import is_machine, trains
 from gpu_node.drift.limits import services
 from gpu_node.drift.limits.pam_limits import (
     GROWING,
@@ -142,7 +142,16 @@ def _line(state: LimitsState, wanted: LimitsWanted, item: Item) -> str:
 
 
 def stops_a_job(state: NodeState, item: Item, value: Value | None) -> bool:
-    """Whether a limit is of locked memory, and too low for any transfer by InfiniBand."""
+    """Whether a limit of who trains is of locked memory, and too low for InfiniBand.
+
+    The kernel holds root to none, who has CAP_IPC_LOCK on a machine (ib_umem_get).
+    """
+    user = state.limits.trainer or state.limits.user
+    is_root = user is not None and user.uid == 0 and is_machine(state)
+    return not is_root and _fails_transfers(state, item, value)
+
+
+def _fails_transfers(state: NodeState, item: Item, value: Value | None) -> bool:
     is_low = value is not None and not at_least(value, _LOCKED.least + 1)
     return item == "memlock" and is_low and state.network.infiniband is True
 
@@ -359,7 +368,7 @@ def _of_slurmd(node: NodeState, wanted: LimitsWanted) -> Iterator[Fault]:
             fix=fix,
             fixable=bool(place) and not is_written and line is None and is_known(state),
             severity="warning" if is_written else None,
-            stops=stops_a_job(node, item, getattr(service.limits, item).hard),
+            stops=_fails_transfers(node, item, getattr(service.limits, item).hard),
         )
 
 
