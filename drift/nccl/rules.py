@@ -441,4 +441,5 @@ def _torch_for(needs: tuple[int, int], platform: Platform | None) -> str:
         return which
     later = [each.wheel for each in fit if numbers(each.torch) > numbers(plain[-1])]
     other = f", or a later one's {later[-1]} wheel" if later else ""
-    return f"{which}: {plain[-1]} or older{other}"
+    # Of a version that is there for another CUDA pip says that it is installed.
+    return f"{which}: {plain[-1]} or older as plain pip installs it in a new environment{other}"
