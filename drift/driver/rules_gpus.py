@@ -245,16 +245,23 @@ def smi_fails(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         )
     if state.smi.gpus or state.loaded.nvidia != state.library:
         return  # the mismatch has a rule of its own
+    if state.smi.code is None:
+        yield Fault(
+            subject="nvidia-smi",
+            found="not installed",
+            wanted="the GPUs",
+            cause="programs of CUDA run without it; number, memory and errors of the GPUs are not "
+            "read",
+            fix="install the driver's package that has it: nvidia-utils-BRANCH on Ubuntu, "
+            "nvidia-smi on Debian, nvidia-driver-cuda on the rpm family; and name it in driver: "
+            "{packages: ...}",
+            stops=False,
+        )
+        return
     yield Fault(
         subject="nvidia-smi",
-        found="not installed"
-        if state.smi.code is None
-        else f"{state.smi.output or 'no GPU'} (exit {state.smi.code})",
+        found=f"{state.smi.output or 'no GPU'} (exit {state.smi.code})",
         wanted="the GPUs",
-        fix=""
-        if state.smi.code is not None
-        else "install the driver's package that has it: nvidia-utils-BRANCH on Ubuntu, nvidia-smi "
-        "on Debian, nvidia-driver-cuda on the rpm family; and name it in driver: {packages: ...}",
     )
 
 
@@ -266,6 +273,8 @@ def _other_count(wanted: NodeWanted, count: int, driver: str | None) -> str:
     """Return what a person does about another number of GPUs, where the rule's words do not fit."""
     if wanted.is_cpu_node:
         return "write gpu: {model: ..., count: ...}, or take the GPUs out"
+    if wanted.gpu and count > wanted.gpu.count:
+        return f"write count: {count}, or correct the node's group, in the inventory"
     if count or driver:
         return ""
     return (
