@@ -34,10 +34,13 @@ from gpu_node.facts.node import NodeState
 from gpu_node.facts.toolchain.build import Build, Program
 from gpu_node.inventories.fields.kinds import FAMILIES
 from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.versions import numbers
 
 _JIT = "DeepSpeed compiles an operator at its first use"
 # The newest that Red Hat's collections for CentOS 7 have.
 _NEWEST_DEVTOOLSET = 11
+# The last toolkit in NVIDIA's repository for CentOS 7: release notes of CUDA 12.5.
+_LAST_FOR_YUM = "12.4"
 
 
 def _severity(environment: Environment) -> Severity:
@@ -113,6 +116,8 @@ def _beyond_gpus(
         if last is None or any(not last_cuda(cuda, gpu) for *_, cuda in of_torch(state)):
             continue
         newest = [each for each in toolkits() if each.startswith(f"{last}.")][-1]
+        if state.nccl.manager == "yum":
+            newest = min(newest, _LAST_FOR_YUM, key=numbers)
         yield Fault(
             subject=Gpu(gpu),
             found=f"CUDA {toolkit}",
