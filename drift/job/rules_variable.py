@@ -52,10 +52,11 @@ def variable(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fau
     job = job_in(nodes)
     if nodes.name == job.launcher and job.given.launch.kind == MPIRUN:
         yield from _of_open_mpi(state, nodes, job)
+    is_of_several = nodes.name in job.members and len(job.members) > 1
     for name, value in job.given.variables(nodes.name == job.launcher).items():
         if UNKNOWN in value:
             continue
-        if name in _ENDS and len(job.members) > 1 and not is_unset(value):
+        if name in _ENDS and is_of_several and not is_unset(value):
             yield from _interface(state, nodes, name, value)
         if nodes.name != job.launcher:
             continue
