@@ -316,5 +316,6 @@ def gpu_differs(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             subject="model",
             found=", ".join(wrong),
             wanted=wanted.gpu.model,
+            fix="correct gpu, or the node's group, in the inventory",
             stops=False,
         )
