@@ -44,13 +44,17 @@ _TECHNICAL = re.compile(
     r"|(?:mini|ana)conda3?|miniforge3?|venv|(?:site|dist)-packages|python[\d.]*|lib\w+\.so[\d.]*"
 )
 _PACKAGES = re.compile("(?:site|dist)-packages")
+# With 12 letters and digits it is the id of a container.
 _NUMBER = re.compile(
-    r"\d+(?:(?:[A-Za-z]{1,4}|ubuntu)\d*)?|[A-Za-z]{0,2}|(?:en[ops]|ib[ps]?|nvme)\d[a-z0-9]*"
-    r"|(?:bond|bpo|cp|cu|cuda|deb|dev|el|eth|fc|git|mlx|post|rocm|virbr)\d+(?:[a-z]{1,4}\d*)?"
+    r"\d+|(?!\w{12})\d+(?:[A-Za-z]{1,2}|[KMGT]iB|[KMG]bps|ubuntu)\d*|[A-Za-z]{0,2}"
+    r"|(?:en[ops]|ib[ps]?|nvme)(?:\d+[a-z]{1,2})*\d+"
+    r"|(?:bond|bpo|cp|cu|cuda|deb|dev|el|eth|fc|git|mlx|post|rocm|virbr)\d+(?:[a-z]{1,2}\d*)?"
 )
 _HEX = "[0-9A-Fa-f]"
 _GUID = re.compile(rf"{_HEX}{{4}}(?::{_HEX}{{4}}){{3}}")
 _QUAD = re.compile(r"(?<!\d)\d{1,3}(?:\.\d{1,3}){3}(?!\d)")
+# ip-10-20-30-40, as names of machines have it.
+_DASHED = re.compile(r"(?<!\d)\d{1,3}(?:[-_]\d{1,3}){3}(?!\d)")
 _WORDS = r"[\w-]+(?:\.[\w-]+)*"
 # A name alone: @group, http://proxy:3128, 10.0.0.4/24.
 _A_NAME = re.compile(rf"^(?:\w+://)?[@%]?({_WORDS})(?::\d*|/\d+)?/?$")
@@ -62,9 +66,9 @@ _PATTERN = re.compile(
     r"(?P<url>\b[A-Za-z][A-Za-z0-9+.-]{0,15}://[^\s\"'<>]+)"
     r"|(?P<key>SHA256:[A-Za-z0-9+/]{43}|\bAAAA[A-Za-z0-9+/]{20,}={0,2})"
     rf"|(?P<mac>(?<!{_HEX}){_HEX}{{2}}(?:[:-]{_HEX}{{2}}){{5,19}}(?!{_HEX}))"
-    rf"|(?P<colons>(?<![\w:]){_HEX}*:[0-9A-Fa-f:]*(?:{_HEX}|::)(?!\w|:{_HEX}|\.\d))"
-    r"|(?P<quad>(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?!\.?\d)|\bip(?:-\d{1,3}){4}\b)"
-    r"|(?P<range>[\w.-]{0,255}\[\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*\][\w.-]*)"
+    rf"|(?P<colons>(?<!\w){_HEX}{{0,4}}:[0-9A-Fa-f:]{{0,64}}(?:{_HEX}|::)(?!\w|:{_HEX}|\.\d))"
+    r"|(?P<quad>(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?!\.?\d))"
+    r"|(?P<range>[\w.-]{0,255}\[\d{1,9}(?:-\d{1,9})?(?:,\d{1,9}(?:-\d{1,9})?)*\][\w.-]*)"
     r"|(?P<path>(?<![\w./~-])(?:~[\w.-]*)?(?:/[^\s/\"'`,;:()\[\]{}<>|&=]+)+|(?<![\w~])~[\w.-]+)"
     rf"|(?P<words>{_WORDS})"
 )
@@ -149,6 +153,8 @@ class Anonymity:
         """Whether each word of a part is a number, or a word of gpu-node's files, and no name."""
         if part == "gpu-node":
             return True
+        if _DASHED.search(part):
+            return False
         words = [*_PARTS.finditer(part)]
         starts, ends = [each.start() for each in words], [each.end() for each in words]
         if len(words) > _MOST or any(part[a:b] in self._names for a in starts for b in ends):

@@ -138,6 +138,8 @@ def test_a_healthy_node_stays_readable() -> None:
         ("run gpu-node deploy cluster/site.yml", None),
         (f"{PREFIX}/geheim{BELOW}", f"{PREFIX}/name-ee33e5f4e1{BELOW}"),
         ("[1-999999999999] acme-[1-3]", "[1-999999999999] name-6c34f7b7a6[1-3]"),
+        (f"[{5000 * '9'}-{5000 * '9'}]", None),
+        ("16GiB, 100Gbps, 200Gb, 7.4.0-1ubuntu1, enp65s0f0np0, eno1, ibp12s0, nvme0n1p2", None),
     ],
 )
 def test_what_is_no_name(text: str, shown: str | None) -> None:
