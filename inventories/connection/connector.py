@@ -185,6 +185,8 @@ class Connector(SSHConnector):
         finally:
             if shown:
                 shown.end()
+        if feed is not None:
+            SUDO.heard(self.host.name, answer)
         return answer.code in codes, Output(answer)
 
     def by_sudo(self) -> dict[str, str]:

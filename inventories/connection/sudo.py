@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import secrets
 import shlex
+from collections import defaultdict
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -23,9 +25,16 @@ SECONDS = 20
 _ASKING = "sudo -H -k -S -p '' "
 _NOT_ASKING = re.compile(r"sudo (-H )?-n ")
 _UNUSED = "the password was not read"
-# After the password its stdin ends: more lines would be more attempts, which lock an account.
-_TRY = f"env LC_ALL=C {_ASKING}sh -c 'if IFS= read -r each; then echo {_UNUSED}; fi'"
+# Where sudo asks for none it gets none: with log_input it would write it into a file. After the
+# password its stdin ends: more lines would be more attempts, which lock an account.
+_TRY = "env LC_ALL=C sh -c " + shlex.quote(
+    f"if sudo -H -k -n sh -c : </dev/null >/dev/null 2>&1; then echo {_UNUSED}; exit; fi\n"
+    f"exec {_ASKING}sh -c 'if IFS= read -r each; then echo {_UNUSED}; fi'"
+)
 _WRONG = re.compile(r"try again\.|incorrect (password|authentication) attempt")
+_WRONG_NOW = re.compile(r"^sudo(-rs)?: .*incorrect (password|authentication) attempt.*", re.M)
+
+_REFUSES = "sudo refuses this password: "
 
 # Runs a command with a stdin on a node.
 Run = Callable[[str, bytes], Answer]
@@ -72,6 +81,7 @@ class SudoPassword:
         # Empty: accepted; None: sudo does not ask for one; else the refusal.
         self._answers: dict[str, str | None] = {}
         self._turn = BoundedSemaphore()
+        self._turns: dict[str, BoundedSemaphore] = defaultdict(BoundedSemaphore)
         # The node that refused it before any had accepted it, and the words.
         self.wrong: tuple[str, str] | None = None
 
@@ -85,7 +95,8 @@ class SudoPassword:
         return self._answers.get(node) == ""
 
     def give(self, text: str) -> None:
-        """Take the password that was typed."""
+        """Take the password that was typed; no core dump of this process or a child has it."""
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         self._text = text
 
     def to_child(self) -> bytes:
@@ -104,14 +115,21 @@ class SudoPassword:
         """
         if not self._text:
             return None
-        if node not in self._answers:
-            with self._turn:
-                if not self._is_right:
-                    self._answers[node] = self._tried(node, run)
-        if node not in self._answers:
-            self._answers[node] = self._tried(node, run)
+        with self._turns[node]:
+            if node not in self._answers:
+                with self._turn:
+                    if not self._is_right:
+                        self._answers[node] = self._tried(node, run)
+            if node not in self._answers:
+                self._answers[node] = self._tried(node, run)
         answer = self._answers[node]
         return None if answer is None else Feed(answer, self._text, secrets.token_hex(8))
+
+    def heard(self, node: str, answer: Answer) -> None:
+        """Take the answer to a command; where sudo refuses the password now, no other gets it."""
+        words = answer.of("stderr").decode("utf-8", "replace")
+        if answer.code != 0 and (line := _WRONG_NOW.search(words)):
+            self._answers[node] = f"{_REFUSES}{line[0]}"
 
     @property
     def _is_right(self) -> bool:
@@ -129,10 +147,12 @@ class SudoPassword:
         if answer.code == 0:
             return None if _UNUSED.encode() in answer.of("stdout") else ""
         words = answer.of("stderr").decode("utf-8", "replace").strip()
+        if self._text in words:
+            return "it prints the password, and nothing else is shown"
         line = next((each for each in words.split("\n") if _WRONG.search(each)), "")
         if not line:
             return words or f"exit {answer.code}, no output"
-        refusal = f"sudo refuses this password: {line}"
+        refusal = f"{_REFUSES}{line}"
         if not self._is_right:
             self.wrong = node, refusal
         return refusal

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pty
+import re
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +21,7 @@ from gpu_node.facts.ask.execute import execute
 from gpu_node.facts.ask.gather import chosen, connect
 from gpu_node.facts.ask.session import ProbeError, probe
 from gpu_node.facts.ask.sudo import why_refused
+from gpu_node.inventories.connection.capped import Answer
 from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.onboarding.trust.login import open_by_key
 from tests.cli.test_secrets import World, looking
@@ -87,6 +90,63 @@ def test_a_node_that_asks_for_none_proves_nothing(tmp_path: Path) -> None:
     with nodes(tmp_path, [FREE, ASKS, ASKS]) as made:
         as_root(tmp_path, "wrong")
         assert sum(each.log.count(ATTEMPT) for each in made) == 1
+
+
+def test_a_node_that_needs_none_gets_none(tmp_path: Path) -> None:
+    """With log_input sudo writes a file of what its command gets by stdin."""
+    logged = f"{FREE}\nDefaults log_input, iolog_dir={tmp_path}/io, !compress_io"
+    with nodes(tmp_path, [logged]):
+        assert as_root(tmp_path) == {"n1": ROOT}
+    files = [each for each in (tmp_path / "io").rglob("*") if each.is_file()]
+    assert files and not [each for each in files if PASSWORD.encode() in each.read_bytes()]
+
+
+def test_a_node_that_prints_it() -> None:
+    """No report has it as the words of sudo."""
+    SUDO.give(PASSWORD)
+
+    def echoed(_: str, stdin: bytes) -> Answer:
+        return Answer(1, [("stderr", stdin)])
+
+    feed = SUDO.feed("n1", echoed)
+    assert feed is not None and feed.refusal == "it prints the password, and nothing else is shown"
+
+
+def test_a_node_is_asked_once_by_all() -> None:
+    """By two tasks at once, too: a second attempt may lock an account."""
+    SUDO.give(PASSWORD)
+    tried: list[str] = []
+
+    def slow(line: str, _: bytes) -> Answer:
+        gevent.sleep(0.01)
+        tried.append(line)
+        return Answer(0)
+
+    for names in (["n1", "n1"], ["n2", "n2"]):
+        gevent.joinall([gevent.spawn(SUDO.feed, name, slow) for name in names], raise_error=True)
+    assert len(tried) == 2
+
+
+def test_a_password_that_is_changed_meanwhile(tmp_path: Path) -> None:
+    """It is sent once more, and not with each command that follows."""
+    with nodes(tmp_path, [ASKS]) as (node,):
+        assert as_root(tmp_path) == {"n1": ROOT}
+        shadow = node.folder / "shadow"
+        shadow.write_text(re.sub(r"(?m)^(gn-alice:)[^:]*", r"\1!", shadow.read_text()))
+        for _ in range(3):
+            assert not as_root(tmp_path)["n1"][0]
+        assert node.log.count(ATTEMPT) == 1
+
+
+def test_no_core_dump_has_it() -> None:
+    """Of this process and its children."""
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+    SUDO.give(PASSWORD)
+    try:
+        assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
 
 
 WORDS = {
