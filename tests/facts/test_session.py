@@ -153,6 +153,14 @@ def test_a_script_that_does_not_arrive_is_sent_again(whole: list[str]) -> None:
     assert "start file" in reason(sends) and not answers
 
 
+def test_a_login_that_shows_or_exports_all() -> None:
+    """SHELLOPTS does so in each bash; a script may have a password for sudo."""
+    script = 'word=geheim; env; : "$word"'
+    done = run("bash", READER, stdin=sent(script), env={"SHELLOPTS": "xtrace:verbose:allexport"})
+    assert done.returncode == 0 and b"PATH=" in done.stdout
+    assert b"geheim" not in done.stdout + done.stderr
+
+
 def test_a_script_longer_than_an_argument(shell: str) -> None:
     """Linux takes 128 KiB of one; the probe of a large cluster has more."""
     script = "\n".join([*[f": {'x' * 90}"] * 3000, "echo all of it"])
