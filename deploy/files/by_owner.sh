@@ -8,6 +8,9 @@ fail() { echo "gpu-node: $prefix: $1" >&2; exit 1; }
 eval "$owner"
 python=$prefix/bin/python3
 [ -x "$python" ] || python=$prefix/bin/python
+# pip of its base runs where it has none, see find_pip.sh.
+by_base=yes
+for each in "$prefix"/lib*/python*/*-packages/pip; do [ ! -d "$each" ] || by_base=; done
 account=$(environment_owner "$prefix" "$python" 2>&1) || fail "$account; nothing was changed"
 note wheels "$account" "$prefix"
 cd / || fail "cannot work in /; nothing was changed"

@@ -17,10 +17,10 @@ environment_owner() (
     "$environment/pyvenv.cfg")
   [ "$base" != "$environment" ] || base=
   [ "$from" != "$base" ] || from=
-  # The packages of its base count unless it is isolated.
-  shared=yes
-  ! grep -qi '^[[:blank:]]*include-system-site-packages[[:blank:]]*=[[:blank:]]*false' \
-    "$environment/pyvenv.cfg" 2>/dev/null || shared=
+  # The packages of its base count unless it is isolated, and its base does not run either ($by_base).
+  shared=${by_base-}
+  grep -qi '^[[:blank:]]*include-system-site-packages[[:blank:]]*=[[:blank:]]*false' \
+    "$environment/pyvenv.cfg" 2>/dev/null || shared=yes
   set -- "$environment"/lib*/python[0-9]* "$environment"/local/lib*/python[0-9]*
   [ -z "$shared" ] || for top in ${base:+"$base"} ${from:+"$from"}; do
     set -- "$@" "$top"/lib*/python[0-9]* "$top"/local/lib*/python[0-9]*

@@ -14,12 +14,14 @@ from tempfile import mkdtemp
 
 import pytest
 
+from gpu_node.deploy.engine.scripts import text
 from gpu_node.facts.nccl import state as nccl
 from gpu_node.facts.nccl.on_node.library import NOBODY, judged, library
 from gpu_node.facts.nccl.on_node.loading import opened
 from gpu_node.facts.probe.owner import ENVIRONMENT_OWNER, OWNER
 from gpu_node.facts.probe.protocol import read, render
 from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.probe.shell import assigned
 from gpu_node.lab.machine import as_root
 from tests import environments
 from tests.shells import SHELLS, as_lines
@@ -200,6 +202,19 @@ def test_the_packages_of_its_base(case: str, shell: str, place: Path) -> None:
         words = {"place": place, "shares": shares, "python": "/bin/true"}
         change(f"{BASE}cd {{place}}; {OF_BASE[case]}".format(**words))
         done = as_root([str(shutil.which(program)), *options, "-c", asks])
+        assert done.stdout.split() == [account], done
+
+
+@pytest.mark.parametrize(("pip", "account"), [("other", "daemon"), ("pip", "root")])
+def test_the_pip_of_its_base(pip: str, account: str, place: Path) -> None:
+    """Where it has none, as those of uv, its base's runs: with what that loads, isolated or not."""
+    words = {"place": place, "shares": "false", "python": "/bin/true"}
+    packages = place / "env/lib/python3.0/site-packages"
+    for case in OF_BASE.values():
+        change(f"{BASE}cd {{place}}; mkdir {packages / pip}; {case}".format(**words))
+        given = {"prefix": str(place / "env"), "run": "id -un", "tidy": ""}
+        given |= {"pushed": "", "owner": f"{OWNER}{ENVIRONMENT_OWNER}"}
+        done = as_root(["sh", "-c", f"note() {{ :; }}; {assigned(**given)}{text('by_owner')}"])
         assert done.stdout.split() == [account], done
 
 
