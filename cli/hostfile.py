@@ -9,9 +9,9 @@ import click
 
 from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
-from gpu_node.facts.ask.pyinfra_file import next_command
 from gpu_node.inventories.errors import PROGRAM, as_found
 from gpu_node.inventories.escape import visible
+from gpu_node.inventories.next_command import next_command
 
 if TYPE_CHECKING:
     from gpu_node.drift.healthy import Healthy

@@ -17,9 +17,9 @@ from gpu_node.drift.report.model import Report, report_of
 from gpu_node.drift.report.problems import problems
 from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.ssh.sudo import becoming_root, ssh_user
-from gpu_node.facts.ask.pyinfra_file import deploy_command, next_command
 from gpu_node.inventories.interrupt import LINE, Interrupted
 from gpu_node.inventories.interrupt import report as report_line
+from gpu_node.inventories.next_command import deploy_command, next_command
 
 # Keeps what a run, by its id, has done on each node.
 Keep = Callable[[str, Mapping[str, str]], None]

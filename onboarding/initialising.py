@@ -13,9 +13,9 @@ from gpu_node.drift.report import table
 from gpu_node.drift.report.model import report_of
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.ask.gather import ask_each
-from gpu_node.facts.ask.pyinfra_file import next_command
 from gpu_node.inventories.errors import worded
 from gpu_node.inventories.interrupt import LINE, at_once, deferred
+from gpu_node.inventories.next_command import next_command
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.new_site import (
     ENVIRONMENTS,

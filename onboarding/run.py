@@ -12,10 +12,10 @@ from gpu_node.deploy.console import UserConsole
 from gpu_node.drift.report import table
 from gpu_node.drift.report.model import Report, report_of
 from gpu_node.drift.report.seen import Seen
-from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.errors import about, as_printed, failed
 from gpu_node.inventories.escape import visible, visible_lines
 from gpu_node.inventories.interrupt import LINE, Interrupted, at_once, report
+from gpu_node.inventories.next_command import deploy_command
 from gpu_node.inventories.servers_csv import read_csv
 from gpu_node.onboarding.admission import Admission, Options, Request
 from gpu_node.onboarding.errors import FAILURES

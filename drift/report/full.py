@@ -17,8 +17,8 @@ from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.outline import closing, of_jobs, statuses
 from gpu_node.drift.report.problems import chosen, is_compared, of_problems, only_lines, problems
 from gpu_node.drift.report.signs import SEVERITY_STYLES, of_severity
-from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
+from gpu_node.inventories.next_command import deploy_command
 from gpu_node.inventories.plurals import counted
 
 

@@ -25,8 +25,8 @@ from gpu_node.drift.report.outline import counts, of_jobs, outline
 from gpu_node.drift.report.problems import OnNode, Problem, errors, problems, repair_of, text
 from gpu_node.drift.report.start import start, start_line
 from gpu_node.drift.report.table import LEGEND
-from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
+from gpu_node.inventories.next_command import deploy_command
 
 _TEMPLATE = "html.html.j2"
 _BLANKS = re.compile(r"(\s+)")

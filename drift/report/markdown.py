@@ -23,8 +23,8 @@ from gpu_node.drift.report.problems import (
     text,
 )
 from gpu_node.drift.report.start import start_line
-from gpu_node.facts.ask.pyinfra_file import deploy_command
 from gpu_node.inventories.escape import visible, visible_lines
+from gpu_node.inventories.next_command import deploy_command
 
 _WIDTH = 120
 _TICKS = re.compile("`+")

@@ -32,8 +32,8 @@ from gpu_node.drift.report.problems import (
 from gpu_node.drift.report.problems import parts as parts_of
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.drift.report.start import start_line
-from gpu_node.facts.ask.pyinfra_file import deploy_command, next_command
 from gpu_node.inventories.escape import visible, visible_lines
+from gpu_node.inventories.next_command import deploy_command, next_command
 from gpu_node.inventories.plurals import counted
 
 # Lines of one problem: what is wrong, what follows from it, and what helps without root. A first

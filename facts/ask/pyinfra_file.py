@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 SUFFIX, CLUSTER_SUFFIX = ".py", ".yml"
@@ -59,16 +57,3 @@ def loadable(inventory: str) -> tuple[str, list[str]]:
     folder = Path(file).absolute().parent / "group_data"
     is_found = folder == Path.cwd() / "group_data"
     return f"@{CONNECTOR}/{file}", [] if is_found or not folder.is_dir() else [str(folder)]
-
-
-def deploy_command(inventory: str, options: Sequence[str] = ()) -> str:
-    """Return the shell command that repairs the nodes of an inventory."""
-    return next_command("deploy", inventory, *options)
-
-
-def next_command(*words: str) -> str:
-    """Return a shell command of gpu-node that asks for sudo's password where this one did."""
-    from gpu_node.inventories.connection.sudo import SUDO  # not before a command line is understood
-
-    asking = ["--ask-sudo-password"] if SUDO.is_given else []
-    return shlex.join(["gpu-node", *words, *asking])
