@@ -11,7 +11,6 @@ from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.inventories.errors import PROGRAM, as_found
 from gpu_node.inventories.escape import visible
-from gpu_node.inventories.next_command import next_command
 
 if TYPE_CHECKING:
     from gpu_node.drift.healthy import Healthy
@@ -74,6 +73,7 @@ def _about(found: Healthy, inventory: str) -> Iterator[str]:
     """Yield a line for each node that is left out, and what is not known of the others."""
     with loading():
         from gpu_node.drift.healthy import MOST_EXACT
+        from gpu_node.inventories.next_command import next_command
         from gpu_node.inventories.plurals import counted
 
     report = next_command("drift", inventory)
