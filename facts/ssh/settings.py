@@ -14,6 +14,7 @@ from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import ALIKE, SSH_PORT
 from gpu_node.facts.probe.protocol import Unreadable
+from gpu_node.facts.probe.redaction import redacted
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -169,8 +170,8 @@ def parse_sshd(text: str) -> ServerSettings:
                 refuses.setdefault(node, _setting(file))
                 continue
             reads.setdefault(node, []).extend([file] if file else [])
-        elif line.startswith("denies "):
-            denies.append(line.removeprefix("denies "))
+        elif line.startswith("denies ") and not reads:  # behind them is what a user may have made
+            denies.append(redacted(line.removeprefix("denies ")))
         elif line.startswith("looked "):
             keys.setdefault(line.removeprefix("looked "), [])
         elif line.startswith("key "):
