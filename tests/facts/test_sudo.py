@@ -214,7 +214,7 @@ def test_long_words_are_cut(tmp_path: Path) -> None:
 
 REFUSALS = {
     TTY: "`Defaults:alice !requiretty`",
-    "sudo: a password is required": "--ask-sudo-password), or with visudo",
+    "sudo: a password is required": "--ask-sudo-password, or with visudo",
     "sudo: sorry, a password is required to run sudo": "NOPASSWD",
     "sudo: a terminal is required to read the password; either use the -S option": "NOPASSWD",
     "sudo: no tty present and no askpass program specified": "NOPASSWD",
