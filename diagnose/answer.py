@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from gpu_node.diagnose.cause import Cause, Confidence, causes
-from gpu_node.diagnose.compared import COMPARISONS, EXPORTS, Compared
-from gpu_node.diagnose.ending import LAST_WORDS, Ending
+from gpu_node.diagnose.cause import Cause, Confidence, causes, comparisons, emitters, starts
+from gpu_node.diagnose.compared import EXPORTS, Compared
+from gpu_node.diagnose.ending import Ending
 from gpu_node.diagnose.flight import Flight, read_flight
 from gpu_node.diagnose.limited import Exceeded, Meter
 from gpu_node.diagnose.match import RANKED, TRACEBACK, Evidence, Match, Matcher
+from gpu_node.diagnose.origin import in_year
+from gpu_node.diagnose.proof import proves
 from gpu_node.diagnose.scan import Scanner, Size
 from gpu_node.diagnose.sources import Log
+from gpu_node.drift.ranges import ranges
 from gpu_node.inventories.plurals import counted
 
-# The cause of a program that ends with an exception that no other cause has.
-EXCEPTION = "exception"
-CANDIDATES, EVIDENCE = 3, 10
-# A log with nothing else has nothing to say.
-_BLANK = b"\0\r\n\t "
+# The causes of a program, and of a launcher, that end with an exception that no other cause has.
+EXCEPTION, LAUNCHER = "exception", "launcher-fails"
+_LAUNCHERS = re.compile(
+    r"/torch/distributed/(?:run|launch|launcher|elastic)\b|/deepspeed/launcher/|/accelerate/commands/"
+)
+CANDIDATES, EVIDENCE, LOOKS = 3, 10, 3
+_PLACES = {"first": 0, "": 1, "last": 2}
 # Exceptions that say what another process did, or that the program itself did not raise.
 _OF_OTHERS = ("ChildFailedError", "CalledProcessError", "KeyboardInterrupt", "SystemExit")
 _OF_LIBRARIES = ("RuntimeError", "OSError", "TimeoutError", "ConnectionError")
@@ -40,7 +46,18 @@ class Candidate:
     recovered: bool = False
 
 
-Verdict = Literal["cause", "nothing known", "went on", "healthy"]
+Verdict = Literal[
+    "cause",
+    "not decidable",
+    "nothing known",
+    "no failure recognised",
+    "ends in the middle",
+    "empty",
+    "went on",
+    "healthy",
+]
+# The verdicts that answer the question, whose exit code is 0.
+ANSWERS: tuple[Verdict, ...] = ("cause", "went on", "healthy")
 
 
 @dataclass(frozen=True)
@@ -48,7 +65,9 @@ class Answer:
     """What the logs say: `failing` has the first line of each kind of failure.
 
     `went_on`: each process goes on after the last of its own. `size.lost` is what could not be
-    read.
+    read. `works`: a log shows that the job works, `ends` that it ends. `stops_at`: the last step of
+    each log that ends in the middle. `last`: the last line of each process. `look`: what to look at
+    where all lines are consequences.
     """
 
     candidates: tuple[Candidate, ...]
@@ -57,15 +76,31 @@ class Answer:
     flights: tuple[Flight, ...]
     size: Size
     logs: int
+    works: bool
+    ends: bool
+    is_empty: bool
+    stops_at: Mapping[str, str]
+    last: tuple[Evidence, ...]
+    look: tuple[str, ...]
 
     @property
     def verdict(self) -> Verdict:
         """Unknown is never healthy: neither what was not read, nor a rank that waits."""
+        if self.is_empty:
+            return "empty"
+        if self.candidates and not self.went_on:
+            return "cause"
+        if self.look and not (self.went_on if self.failing else self.works):
+            return "not decidable"
         if self.failing and not self.went_on:
-            return "cause" if self.candidates else "nothing known"
+            return "nothing known"
         if self.size.lost or any(each.waiting or each.error for each in self.flights):
             return "nothing known"
-        return "went on" if self.failing else "healthy"
+        if self.failing:
+            return "went on"
+        if self.stops_at:
+            return "ends in the middle"
+        return "healthy" if self.works else "no failure recognised"
 
 
 def diagnose(
@@ -82,8 +117,9 @@ def diagnose(
     known = causes() if known is None else known
     matcher = Matcher(known.values())
     compared = Compared()
-    scanner = Scanner(matcher.texts() | {EXPORTS, *(each.has for each in COMPARISONS)})
-    size, read = Size(lost=[*lost]), 0
+    census = {text for each in starts() for text in (each.has, each.all) if text}
+    scanner = Scanner(matcher.texts() | census | {EXPORTS, *(each.has for each in comparisons())})
+    size, read, empty = Size(lost=[*lost]), 0, 0
     endings: dict[str, Ending] = {}
     flights: list[Flight] = []
     for index, log in enumerate(logs):
@@ -104,27 +140,41 @@ def diagnose(
         except Exceeded as error:
             one.lost.append(f"{log.name}: {error}")
         endings[log.name] = Ending(log, index, one)
-        size.lines, size.bytes = size.lines + one.lines, size.bytes + one.bytes
-        is_empty = not one.tail.strip(_BLANK)
-        size.lost += one.lost or [f"{log.name}: nothing is in it"] * is_empty
+        size.lines += one.lines
+        is_empty = not one.tail.strip(b"\0\r\n\t ")
+        empty += is_empty and not one.lost
+        size.lost += one.lost or [f"{log.name}: the file is empty"] * is_empty
     lost_losses = [match for ending in endings.values() for match in ending.lost_losses()]
     for match in (each for each in (*compared.matches(), *lost_losses) if each.name in known):
         matcher.add(match)
-    words = [match for ending in endings.values() for match in ending.last_words()]
-    return _judged(matcher, known, endings, size, read, tuple(flights), words)
+    works = any(ending.works for ending in endings.values())
+    for match in () if works else compared.absent():
+        matcher.meant[match.name] = match
+        matcher.causes.get(match.name, match).more = match.more
+    ends = any(ending.ends for ending in endings.values())
+    stops_at = {name: step for name, ending in endings.items() if (step := ending.stops_at)}
+    judged = _judged(matcher, known, endings, works and not stops_at)
+    last = tuple(line for ending in endings.values() for line in ending.last_lines())
+    look = _look(matcher, known, last)
+    is_empty = 0 < read == empty
+    return Answer(*judged, tuple(flights), size, read, works, ends, is_empty, stops_at, last, look)
 
 
 def _judged(
-    matcher: Matcher,
-    known: Mapping[str, Cause],
-    endings: Mapping[str, Ending],
-    size: Size,
-    read: int,
-    flights: tuple[Flight, ...],
-    words: Collection[Match],
-) -> Answer:
-    found, unknown = matcher.causes, [*matcher.unknown(), *words]
-    failed = [*found.values(), *unknown]
+    matcher: Matcher, known: Mapping[str, Cause], endings: Mapping[str, Ending], ends_well: bool
+) -> tuple[tuple[Candidate, ...], tuple[Evidence, ...], bool]:
+    """Return the candidates, the first line of each failure, and whether all went on."""
+    found, unknown = matcher.causes, [*matcher.unknown()]
+    meant = {name: match for name, match in matcher.meant.items() if name in known}
+    words = [match for ending in endings.values() for match in ending.last_words()]
+    failed = [*found.values(), *unknown, *words, *matcher.errors.values(), *meant.values()]
+    if not ends_well and not any(each.alone for each in failed):
+        _promote([*found.values(), *meant.values()], known, endings)
+    times = sorted((line.when for match in failed for line in match.lines if line.when), key=len)
+    for match in failed:
+        match.lines = [
+            replace(e, when=in_year(e.when, times[-1])) if e.when else e for e in match.lines
+        ]
     last: dict[tuple[str, str], int] = {}
     # What a launcher prints at its end belongs to the failure, also where it is none alone.
     ending = [each for each in found.values() if known[each.name].level == "consequence"]
@@ -138,14 +188,48 @@ def _judged(
     )
     kinds = sorted((each.lines[0] for each in failed if each.alone), key=_place)
     if not kinds:
-        return Answer((), (), False, flights, size, read)
-    recovered = {id(match) for match in failed if _has_recovered(match, endings)}
+        return (), (), False
     candidates = [
-        *_of_causes(found, known, recovered),
-        *_of_exceptions(unknown, known, recovered),
+        *_of_causes(found, known, endings),
+        *_of_exceptions(unknown, known, endings),
+    ] or [*_of_causes(meant, known, endings)]
+    named = sorted(candidates, key=lambda each: _order(each, candidates))[:CANDIDATES]
+    wrong = [
+        *ending,
+        *(each for each in failed if each.alone and not _has_recovered(each, endings)),
     ]
-    ordered = sorted(candidates, key=lambda each: _order(each, candidates))
-    return Answer(tuple(ordered[:CANDIDATES]), tuple(kinds), went_on, flights, size, read)
+    for at, each in enumerate(named):
+        if each.confidence == RANKED[0] and not proves(
+            found[each.cause.name], each.cause, wrong, known, matcher.ends
+        ):
+            named[at] = replace(each, confidence=RANKED[1])
+    return tuple(named), tuple(kinds), went_on
+
+
+def _promote(
+    found: Iterable[Match], known: Mapping[str, Cause], endings: Mapping[str, Ending]
+) -> None:
+    """Take what is no failure alone for one, and be less sure of it, unless the job goes on."""
+    for match in found:
+        ends = not all(endings[log].goes_on(stream, at) for (log, stream), at in match.last.items())
+        if ends and known[match.name].level != "consequence":
+            lower = RANKED.index(match.confidence) + 1
+            match.alone, match.confidence = True, RANKED[min(lower, len(RANKED) - 1)]
+
+
+def _look(
+    matcher: Matcher, known: Mapping[str, Cause], last: Iterable[Evidence]
+) -> tuple[str, ...]:
+    """Return what to look at, in order, where no line but those of consequences is a failure."""
+    found = sorted(matcher.causes.values(), key=lambda each: _place(each.lines[0]))
+    others = any(known[each.name].level != "consequence" for each in found)
+    if not found or others or matcher.errors or any(matcher.unknown()):
+        return ()
+    lines = [*last, *(line for match in found for line in match.lines)]
+    ranks = {line.rank for line in lines if line.rank is not None}
+    missing = sorted({*range(max(ranks, default=0))} - ranks)
+    first = [f"the log of rank {ranges(map(str, missing))}, which is not here"] if missing else []
+    return tuple((first + [text for each in found for text in known[each.name].look])[:LOOKS])
 
 
 def _has_recovered(match: Match, endings: Mapping[str, Ending]) -> bool:
@@ -163,18 +247,22 @@ def _place(line: Evidence) -> tuple[bool, str, tuple[int, int]]:
     return not line.when, line.when, line.order
 
 
+def _candidate(cause: Cause, match: Match, says: str, endings: Mapping[str, Ending]) -> Candidate:
+    lines = tuple(sorted({*match.lines}, key=_place)[:EVIDENCE])
+    return Candidate(cause, match.confidence, lines, says, _has_recovered(match, endings))
+
+
 def _of_causes(
-    found: Mapping[str, Match], known: Mapping[str, Cause], recovered: Collection[int]
+    found: Mapping[str, Match], known: Mapping[str, Cause], endings: Mapping[str, Ending]
 ) -> Iterator[Candidate]:
     for match in found.values():
         cause = known[match.name]
         if cause.level != "consequence":
-            shown = tuple(sorted(match.lines, key=_place)[:EVIDENCE])
-            yield Candidate(cause, match.confidence, shown, cause.says, id(match) in recovered)
+            yield _candidate(cause, match, cause.says + match.more, endings)
 
 
 def _of_exceptions(
-    unknown: Iterable[Match], known: Mapping[str, Cause], recovered: Collection[int]
+    unknown: Iterable[Match], known: Mapping[str, Cause], endings: Mapping[str, Ending]
 ) -> Iterator[Candidate]:
     """Yield the exception of the user's program that came first, if there is one.
 
@@ -182,32 +270,30 @@ def _of_exceptions(
     """
 
     def first(match: Match) -> tuple[object, ...]:
-        return id(match) in recovered, not match.frame, _place(min(match.lines, key=_place))
+        return _has_recovered(match, endings), not match.frame, _place(min(match.lines, key=_place))
 
     for match in sorted(unknown, key=first):
         name = match.name.rpartition(".")[2]
         in_users_file = bool(match.frame) and "-packages/" not in match.frame
-        is_of_library = name in _OF_LIBRARIES and not in_users_file
-        if name in (TRACEBACK, LAST_WORDS, *_OF_OTHERS) or is_of_library:
+        is_of_launcher = LAUNCHER in known and bool(_LAUNCHERS.search(match.frame))
+        is_of_library = name in _OF_LIBRARIES and not in_users_file and not is_of_launcher
+        if name in (TRACEBACK, *_OF_OTHERS) or is_of_library:
             continue
-        cause = known[EXCEPTION]
-        lines = tuple(sorted(match.lines, key=_place)[:EVIDENCE])
+        cause = known[LAUNCHER if is_of_launcher else EXCEPTION]
         where = f", raised at {match.frame}" if match.frame else ""
-        ranks = sorted({each.rank for each in lines if each.rank is not None})
-        who = f"rank {ranks[0]} ends" if len(ranks) == 1 else "the program ends"
+        ranks = sorted({each.rank for each in match.lines if each.rank is not None})
+        program = "the launcher" if is_of_launcher else "the program"
+        who = f"rank {ranks[0]} ends" if len(ranks) == 1 else f"{program} ends"
         says = f"{who} with {match.name}{where}"
-        confidence: Confidence = "high" if in_users_file else "medium"
-        yield Candidate(cause, confidence, lines, says, id(match) in recovered)
+        yield _candidate(cause, match, says, endings)
         return
 
 
-def _order(
-    candidate: Candidate,
-    candidates: Iterable[Candidate],
-) -> tuple[object, ...]:
+def _order(candidate: Candidate, candidates: Iterable[Candidate]) -> tuple[object, ...]:
     """What no process recovered from; causes before symptoms; what none explains; the surer.
 
-    An exception of the user's program stands between causes of medium and of low confidence.
+    An exception of the user's program stands between causes of medium and of low confidence. Of
+    two alike, that comes first whose emitter fails by itself and does not report another.
     """
     explained = any(candidate.cause.name in each.cause.explains for each in candidates)
     return (
@@ -215,5 +301,12 @@ def _order(
         candidate.cause.level == "symptom",
         explained,
         1.5 if candidate.cause.name == EXCEPTION else RANKED.index(candidate.confidence),
+        min(map(_place_of, candidate.evidence)),
         _place(candidate.evidence[0]),
     )
+
+
+def _place_of(line: Evidence) -> int:
+    """Return where the emitters of a line stand: a component first, those that report it last."""
+    places = (_PLACES[each.place] for each in emitters() if each.speaks(line.text, line.text))
+    return min(places, default=_PLACES[""])

@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gpu_node.drift.tables import pip_torch
 
 FOLDER = Path(__file__).parent / "causes"
+# What stands for the end of a process in a reporter's text, and a regex for what no row has.
+_END, _NEVER = re.compile("NAME|NUMBER|NEGATIVE|CODE|WORDS"), "(?!)"
+# How the source begins of a text that a page describes: no text of a release, so never sure.
+DESCRIBED = "described at "
+# Who prints an error where no emitter is known by the form of its lines.
+PROGRAM = "any program"
 # What an id begins with where it stands beside the ids of rules.
 PREFIX = "cause."
+# The stage of a job whose lines say none.
+UNKNOWN = "unknown"
 # Whose it is: neither, where a person stopped the job.
 Side = Literal["machines", "code", "neither"]
 Confidence = Literal["high", "medium", "low"]
 # cause: the root of a failure. symptom: known to follow from several causes; it is an answer where
 # none of them is seen. consequence: what other processes say once one has failed; never an answer.
 Level = Literal["cause", "symptom", "consequence"]
+# In a remedy: the command for a torch that has kernels for a model of GPU.
+_TORCH = re.compile(r"\{torch for (\w+)\}")
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class CauseError(ValueError):
-    """A file of `causes/` that cannot be used."""
-
-
-def _compiled(text: str) -> str:
-    re.compile(text)
-    return text
-
-
-Regex = Annotated[str, AfterValidator(_compiled)]
 
 
 class Model(BaseModel):
@@ -44,7 +44,8 @@ class Model(BaseModel):
 class Source(Model):
     """Whose text a pattern is: a file of a package, or where the text was seen.
 
-    `versions`: those whose file has the text. `seen`: a URL, or the name of a recorded log.
+    `versions`: those whose file has the text. `seen`: the URL of a file of a release or of a
+    thread, the name of a recorded log, or, after DESCRIBED, the URL of a page.
     """
 
     package: str = ""
@@ -58,25 +59,30 @@ class Pattern(Model):
 
     `has`: text that the line has, found in one pass; `line`: a regex for the whole line. `near`:
     regexes, for each of which a line at most `scan.NEAR` lines away must match; `without`: none
-    may. `alone`: whether it is a failure where nothing else is. `final`: no job goes on after it.
+    may. `stage`: what the job must have done last before it. `alone`: whether it is a failure where
+    nothing else is, also in a log of a job that works. `final`: no job goes on after it. `ends`: it
+    reports how a process ended, which proves no cause.
     """
 
     has: str = Field(min_length=4)
-    line: Regex = ""
-    near: tuple[Regex, ...] = ()
-    without: tuple[Regex, ...] = ()
+    line: str = ""
+    near: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    stage: str = ""
     confidence: Confidence = "high"
     alone: bool = True
     final: bool = False
+    ends: bool = False
     source: Source
 
 
 class Cause(Model):
     """What made a job fail, what shows it, and what cures it.
 
-        `explains`: other causes of which this one is the reason where both are seen; each cause
+    `explains`: other causes of which this one is the reason where both are seen; each cause
     explains all symptoms and consequences. No `patterns`: it is known by other means. `rules`:
-    those of the report that look for it.
+    those of the report that look for it. `look`: what to look at where only consequences are seen.
+    `was`: names that `gpu-node explain` takes as well.
     """
 
     name: str
@@ -88,6 +94,8 @@ class Cause(Model):
     confirm: str = ""
     remedy: str = ""
     rules: tuple[str, ...] = ()
+    look: tuple[str, ...] = ()
+    was: tuple[str, ...] = ()
     source: str = ""
 
     @property
@@ -96,16 +104,187 @@ class Cause(Model):
         return PREFIX + self.name
 
 
+class Emitter(Model):
+    """A program or library that prints errors: lines with `has` that match `line` are errors.
+
+    `without` may not match. `place`: where it stands among the emitters of one failure. `ends`:
+    nothing follows such a line.
+    """
+
+    name: str
+    place: Literal["first", "", "last"] = ""
+    ends: bool = False
+    has: str = Field(min_length=4)
+    line: str = ""
+    without: str = "$^"
+    source: str
+
+    def speaks(self, text: str, bare: str) -> bool:
+        """Whether a line, with its prefixes and without, is an error of this emitter."""
+        return (
+            self.has in text
+            and any(re.search(self.line, each) for each in (text, bare))
+            and not re.search(self.without, text)
+        )
+
+
+class Row(Model):
+    """A row of a table: its regex, and where it is from."""
+
+    line: str
+    source: str
+
+
+class Meaning(Row):
+    """The cause that an error of emitters means which names an object as `line` does."""
+
+    of: tuple[str, ...]
+    object: str
+    cause: str
+
+
+class Start(Row):
+    """How a process says at its start which `rank` of how many (`size`) it is, and that all are."""
+
+    has: str = Field(min_length=4)
+    all: str = ""
+
+
+class Comparison(Row):
+    """A cause that is seen where values of lines with `has` differ between their `by`."""
+
+    cause: str
+    has: str = Field(min_length=4)
+    by: Literal["rank", "node"]
+
+
 def load(path: Path) -> Cause:
-    """Return the cause of a file; a CauseError says what is wrong with it."""
+    """Return the cause of a file; an error has its name."""
     try:
-        data = yaml.load(path.read_text("utf-8"), Loader=_PARSER)  # noqa: S506
-        return Cause.model_validate({"name": path.stem, **data})
+        cause = Cause.model_validate({"name": path.stem, **_read(path)})
     except (yaml.YAMLError, ValidationError, TypeError) as error:
-        raise CauseError(f"{path.name}: {error}") from None
+        raise ValueError(f"{path.name}: {error}") from None
+    remedy = _TORCH.sub(lambda found: pip_torch([found[1]]), cause.remedy)
+    return cause.model_copy(update={"remedy": remedy})
 
 
 @cache
 def causes() -> Mapping[str, Cause]:
-    """All causes by name."""
-    return {path.stem: load(path) for path in sorted(FOLDER.glob("*.yml"))}
+    """All causes by name, with the patterns that the tables give them."""
+    found = {path.stem: load(path) for path in sorted(FOLDER.glob("*.yml"))}
+    for table in (_of_errnos, _of_exits, _of_stages):
+        for name, pattern in [*table(found)]:
+            cause = found[name]
+            found[name] = cause.model_copy(update={"patterns": (*cause.patterns, pattern)})
+    return found
+
+
+@cache
+def emitters() -> tuple[Emitter, ...]:
+    """All emitters, in the order of their file."""
+    return tuple(map(Emitter.model_validate, table("emitters")))
+
+
+@cache
+def starts() -> tuple[Start, ...]:
+    """The lines in which processes count themselves."""
+    return tuple(map(Start.model_validate, table("starts")))
+
+
+@cache
+def comparisons() -> tuple[Comparison, ...]:
+    """What is compared between ranks or nodes."""
+    return tuple(map(Comparison.model_validate, table("compared")))
+
+
+@cache
+def speakers() -> tuple[Emitter, ...]:
+    """Who prints errors: the emitters, then any program, in the forms of its levels."""
+    data = table("objects")
+    program = {"name": PROGRAM, "without": data["graded"]}
+    return (*emitters(), *(Emitter.model_validate({**program, **row}) for row in data["levels"]))
+
+
+@cache
+def meanings() -> tuple[Meaning, ...]:
+    """What errors mean by their objects, in the order of the file."""
+    data = table("objects")
+    return tuple(
+        Meaning.model_validate({**pair, "line": data["objects"][pair["object"]]})
+        for pair in data["pairs"]
+    )
+
+
+def meant(names: Iterable[str], text: str) -> str | None:
+    """Return the cause that an error of emitters means by the object that its text names."""
+    about = (each for each in meanings() if {PROGRAM, *names} & {*each.of})
+    return next((each.cause for each in about if re.search(each.line, text)), None)
+
+
+@cache
+def stages() -> Mapping[str, re.Pattern[str]]:
+    """What shows each stage of a job, in the order of their file."""
+    return {name: re.compile(line) for name, line in table("stages")["stages"].items()}
+
+
+@cache
+def progress() -> Mapping[str, re.Pattern[str]]:
+    """What programs print while they work and when they end."""
+    return {name: re.compile("|".join(of), re.IGNORECASE) for name, of in table("progress").items()}
+
+
+def _of_errnos(_: Mapping[str, Cause]) -> Iterator[tuple[str, Pattern]]:
+    data = table("errnos")
+    for pair in data["pairs"]:
+        shown = "|".join(
+            rf"[Ee]rrno[ :=]{{1,3}}{number}\b|\b{number} ?\({words}|{words}"
+            for number, words in (data["errnos"][each].values() for each in pair["errnos"])
+        )
+        for has, begin in data["components"][pair["of"]].items():
+            yield pair["cause"], _low(pair, has=has, line=f"{begin}.{{0,300}}(?:{shown})")
+
+
+def _of_exits(_: Mapping[str, Cause]) -> Iterator[tuple[str, Pattern]]:
+    data = table("exits")
+    for reporter in data["reporters"]:
+        rest = [data["rest"]] if reporter.get("rest") else []
+        for end in (*data["ends"], *rest):
+            words = {*_END.findall(reporter["line"])} & {*end}
+            if words and reporter.get("never", "") != end.get("NAME"):
+                yield end["cause"], _of_end(reporter, end)
+
+
+def _of_end(reporter: Mapping[str, Any], end: Mapping[str, Any]) -> Pattern:
+    def filled(text: str) -> str:
+        return _END.sub(lambda word: str(end.get(word[0], _NEVER)), text)
+
+    given = {key: reporter[key] for key in ("confidence", "final") if key in reporter}
+    given |= {key: filled(reporter[key]) for key in ("has", "line")}
+    source = {"seen": reporter["source"]}
+    return Pattern.model_validate(
+        {"confidence": end["confidence"], "ends": True, **given, "source": source}
+    )
+
+
+def _of_stages(found: Mapping[str, Cause]) -> Iterator[tuple[str, Pattern]]:
+    data = table("stages")
+    for pair in data["pairs"]:
+        for symptom in data["symptoms"][pair["symptom"]]:
+            given = {key: symptom[key] for key in symptom.keys() - {"of"}}
+            texts = found[symptom["of"]].patterns if "of" in symptom else ()
+            for text in [{"has": each.has, "line": each.line} for each in texts] or [{}]:
+                yield pair["cause"], _low(pair, stage=pair["stage"], **given, **text)
+
+
+def _low(pair: Mapping[str, str], **given: Any) -> Pattern:
+    source = {"seen": pair["source"]}
+    return Pattern.model_validate({**given, "confidence": "low", "source": source})
+
+
+def table(name: str) -> Any:
+    """Return what a file of rows beside the causes has."""
+    return _read(FOLDER.parent / f"{name}.yml")
+
+
+def _read(path: Path) -> Any:
+    return yaml.load(path.read_text("utf-8"), Loader=_PARSER)  # noqa: S506

@@ -103,30 +103,23 @@ for _build, _codes in ((_Plain.as_list, _TUPLES), (_Plain.as_entries, _ENTRIES))
 
 def read_flight(log: Log, meter: Meter | None = None) -> Flight:
     """Return what a dump says; what it is not able to say is in `error`."""
+    try:
+        return _flight(log, meter or Meter())
+    except Exception as error:  # what a broken pickle raises is listed nowhere
+        why = str(error) or type(error).__name__
+        return Flight(log.name, log.rank, error=f"not a dump of collectives: {why}"[:_SHOWN])
+
+
+def _flight(log: Log, meter: Meter) -> Flight:
     data = b""
-    for block in blocks(log, [], meter or Meter()):
+    for block in blocks(log, [], meter):
         data += block
         if len(data) > _MOST:
-            return Flight(log.name, log.rank, error=f"larger than {_MOST >> 20} MiB")
-    try:
-        dump = _Plain(io.BytesIO(data)).load()
-    except Exception as error:  # what a broken pickle raises is listed nowhere
-        return Flight(
-            log.name,
-            log.rank,
-            error=f"not a plain pickle: {str(error) or type(error).__name__}"[:_SHOWN],
-        )
+            raise pickle.UnpicklingError(f"larger than {_MOST >> 20} MiB")
+    dump = _Plain(io.BytesIO(data)).load()
     entries = dump.get("entries") if isinstance(dump, dict) else None
-    if not isinstance(entries, list):
-        return Flight(log.name, log.rank, error="not a dump of the flight recorder: no `entries`")
-    if not entries:
-        return Flight(log.name, log.rank, error="it has no collective")
-    if not all(isinstance(each, dict) and isinstance(each.get("state"), str) for each in entries):
-        return Flight(log.name, log.rank, error="not a dump of the flight recorder: no `state`")
-    return _flight(log, entries)
-
-
-def _flight(log: Log, entries: list[dict[Any, Any]]) -> Flight:
+    if not entries or not all(isinstance(dict(each).get("state"), str) for each in entries):
+        raise pickle.UnpicklingError("no `entries`, or one without a `state`")
     for entry in entries:
         if entry["state"] != "completed":
             sequence = entry.get("collective_seq_id", entry.get("seq_id"))

@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NoReturn, TypeVar
 
@@ -34,10 +34,11 @@ class Ended(Exception):
 
 @dataclass
 class _Budget:
-    """Processor time since `began`, of which each byte that is read allows some."""
+    """Processor time since `began` for some files, of which each byte that is read allows some."""
 
+    of: str
     least: float
-    began: float
+    began: float = field(default_factory=time.process_time)
     bytes: int = 0
 
     @property
@@ -53,14 +54,14 @@ class Meter:
     """Counts the bytes that are read; once started, it interrupts what takes too long for them."""
 
     def __init__(self) -> None:
-        self._all = _Budget(OF_ALL, time.process_time())
-        self._one: _Budget | None = None
+        # For all files, and for the one that is read.
+        self._budgets = [_Budget("all", OF_ALL)]
         self._is_started = False
 
     @property
     def is_spent(self) -> bool:
         """Whether no time is left for further files."""
-        return self._all.left <= 0
+        return self._budgets[0].left <= 0
 
     def start(self) -> None:
         """Interrupt from now on; only for a process of which this is all the work."""
@@ -71,7 +72,7 @@ class Meter:
     @contextmanager
     def one(self) -> Iterator[None]:
         """Read one file within; Exceeded if that takes too long, or too much memory."""
-        self._one = _Budget(OF_ONE, time.process_time())
+        self._budgets.append(_Budget("its", OF_ONE))
         if self._is_started:
             self._limit()
         try:
@@ -79,28 +80,25 @@ class Meter:
         except MemoryError:
             raise Exceeded(f"more than {MEMORY // MIB:,} MiB of memory") from None
         finally:
-            self._one = None
+            del self._budgets[1:]
 
     def read(self, count: int) -> None:
         """Count bytes of a file as it is on disk: a few of a packed one may become many."""
-        for budget in (self._all, self._one):
-            if budget is not None:
-                budget.bytes += count
+        for budget in self._budgets:
+            budget.bytes += count
 
     def _look(self, *_: object) -> None:
         self._limit()
-        if self._one is None:
-            return
-        for budget, of in ((self._one, "its"), (self._all, "all")):
-            if budget.left <= 0:
-                self._one = None
-                size = f"{of} {budget.bytes / MIB:.1f} MiB"
-                raise Exceeded(f"more than {budget.allowed:.0f} s of processor time for {size}")
+        spent = [each for each in self._budgets if each.left <= 0]
+        if spent and self._budgets[1:]:
+            del self._budgets[1:]
+            size = f"{spent[-1].of} {spent[-1].bytes / MIB:.1f} MiB"
+            raise Exceeded(f"more than {spent[-1].allowed:.0f} s of processor time for {size}")
 
     def _limit(self) -> None:
-        budgets = [each for each in (self._one, self._all) if each is not None]
-        signal.setitimer(signal.ITIMER_PROF, max(0.1, min(each.left for each in budgets)))
-        _lower(resource.RLIMIT_CPU, int(time.process_time() + max(0, self._all.left) + _GRACE))
+        left = [each.left for each in self._budgets]
+        signal.setitimer(signal.ITIMER_PROF, max(0.1, min(left)))
+        _lower(resource.RLIMIT_CPU, int(time.process_time() + max(0, left[0]) + _GRACE))
 
 
 def apart(work: Callable[[Meter], T]) -> T:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from gpu_node.diagnose.cause import Cause, Confidence, Pattern
+from gpu_node.diagnose.cause import DESCRIBED, PROGRAM, Cause, Confidence, Pattern, meant, speakers
 from gpu_node.diagnose.origin import Origin, split
 from gpu_node.diagnose.scan import Line
+from gpu_node.diagnose.sources import Log
 
 # The texts that an exception of Python has, and its name at the beginning of a line.
 TRACEBACK = "Traceback (most recent call last)"
@@ -24,7 +25,10 @@ _IGNORED = "Exception ignored in"
 _CAUGHT = re.compile(r"[\w.]{1,100}: Caught \w{1,100} in .{1,200}\.$")
 _ORIGINAL = "Original " + TRACEBACK
 _FRAME = re.compile(r'\s*File "(?P<path>[^"]{1,500})", line (?P<line>\d{1,7})')
-_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|<frozen |/opt/conda/lib/")
+_LIBRARY = re.compile(
+    r"/(?:site|dist)-packages/|/lib/python\d|<frozen |/opt/conda/lib/"
+    r"|/bin/(?:torchrun|deepspeed|accelerate|ray|vllm)(?:$|:)"
+)
 # How long a traceback may be, in lines.
 _TRACEBACK = 400
 # How many lines of a cause are kept, and how many exceptions.
@@ -54,7 +58,8 @@ class Match:
     """A cause, or an exception by its name, and the lines that show it, the first first.
 
     `last`: the number of the last line of each process of a log. `final`: the logs in which no job
-    goes on after it. `frames`: where an exception was raised, by the order of its line.
+    goes on after it. `frames`: where an exception was raised, by the order of its line. `is_own`:
+    a line is an error of who failed, and names the cause. `more`: what it says beside the cause.
     """
 
     name: str
@@ -64,6 +69,13 @@ class Match:
     last: dict[tuple[str, str], int] = field(default_factory=dict)
     final: set[str] = field(default_factory=set)
     frames: dict[tuple[int, int], str] = field(default_factory=dict)
+    is_own: bool = False
+    more: str = ""
+
+    @property
+    def first(self) -> Evidence:
+        """The first line, in the order in which the logs were given."""
+        return min(self.lines, key=lambda line: line.order)
 
     @property
     def frame(self) -> str:
@@ -71,57 +83,88 @@ class Match:
         return next((found for each in self.lines if (found := self.frames.get(each.order))), "")
 
 
+def kept(log: Log, order: tuple[int, int], text: str, of: Origin) -> Evidence:
+    """Return what is kept of a line without its prefixes."""
+    return Evidence(log.name, order[1], text, of.rank, of.node, of.when, order, of.stream)
+
+
 def evidence(line: Line) -> Evidence:
-    """Return what is kept of a line."""
-    return Evidence(
-        line.log.name,
-        line.number,
-        line.text,
-        line.rank,
-        line.origin.node,
-        line.origin.when,
-        line.order,
-        line.origin.stream,
-    )
+    """Return what is kept of a line that was found."""
+    return kept(line.log, line.order, line.text, line.origin)
 
 
 class Matcher:
     """Judges lines by the patterns of causes; collects what matches."""
 
     def __init__(self, causes: Iterable[Cause]) -> None:
-        self._patterns = [(cause, pattern) for cause in causes for pattern in cause.patterns]
+        self._patterns = [(each.has, each, cause) for cause in causes for each in cause.patterns]
         self.causes: dict[str, Match] = {}
         self.exceptions: dict[str, Match] = {}
+        # Errors that no cause has, by who prints them, and by the causes of what they are about.
+        self.errors: dict[str, Match] = {}
+        self.meant: dict[str, Match] = {}
+        # Of each log the last line by which a process ended.
+        self.ends: dict[int, tuple[int, int]] = {}
         self._known: set[tuple[int, int]] = set()
         self._ignored: set[tuple[int, int]] = set()
 
     def texts(self) -> set[str]:
         """What lines must be found by."""
-        return {pattern.has for _, pattern in self._patterns} | {*EXCEPTIONS}
+        texts = {has for has, _, _ in self._patterns} | {*EXCEPTIONS}
+        return texts | {each.has for each in speakers()}
 
     def take(self, line: Line) -> None:
         """Judge a line."""
-        if line.order in self._ignored:
+        text = line.text
+        is_raised = bool(_EXCEPTION.match(text))
+        if line.order in self._ignored or (line.origin.is_written and not is_raised):
             return
-        is_raised = bool(_EXCEPTION.match(line.text))
-        if is_raised and _CAUGHT.match(line.text) and _ORIGINAL in "".join(line.after(1)):
+        if is_raised and _CAUGHT.match(text) and _ORIGINAL in "".join(line.after(1)):
             return
-        for cause, pattern in self._patterns:
-            if pattern.has in line.text and matches(pattern, line):
+        for has, pattern, cause in self._patterns:
+            if has in text and matches(pattern, line):
                 self._known.add(line.order)
                 # What ends a program is a failure, also where its text is a warning elsewhere.
                 alone = (pattern.alone and not line.origin.is_advice) or is_raised
                 match = _add(self.causes, cause.name, pattern.confidence, alone, evidence(line))
                 if pattern.final:
                     match.final.add(line.log.name)
-        if TRACEBACK in line.text:
+                if pattern.final or pattern.ends:
+                    self.ends[line.order[0]] = line.order
+                elif is_specific(pattern) and not line.origin.is_advice:
+                    spoken = [each for each in speakers() if each.speaks(line.whole, text)]
+                    own = (
+                        each.place != "last" and not each.source.startswith(DESCRIBED)
+                        for each in spoken
+                    )
+                    match.is_own = match.is_own or is_raised or any(own)
+                    if any(each.ends for each in spoken):
+                        self.ends[line.order[0]] = line.order
+        if TRACEBACK in text:
             raised, frame = _raised(line)
             if _IGNORED in "".join(line.before()[-1:]):
                 self._ignored.add(raised.order)
             else:
                 self._exception(raised, frame)
-        elif is_raised:
+                if raised.order != line.order and raised.rank is None:
+                    self.ends[line.order[0]] = raised.order
+            return
+        if is_raised:
             self._exception(evidence(line), "")
+        if line.order not in self._known:
+            self._error(line, is_raised)
+
+    def _error(self, line: Line, is_raised: bool) -> None:
+        """Take an error that no pattern has; not alone, where its level is general or lower."""
+        whole = line.whole
+        names = [each.name for each in speakers() if each.speaks(whole, line.text)]
+        if not names or (names[0] == PROGRAM and line.origin.is_advice):
+            return
+        alone = names[0] != PROGRAM and not line.origin.is_advice and not is_raised
+        if cause := meant(names, line.text):
+            _add(self.meant, cause, "low", alone, evidence(line))
+        if alone:
+            _add(self.errors, names[0], "low", alone, evidence(line))
 
     def _exception(self, raised: Evidence, frame: str) -> None:
         match = _EXCEPTION.match(raised.text) or _ENDING.match(raised.text)
@@ -168,12 +211,18 @@ def _add(
     return match
 
 
+def is_specific(pattern: Pattern) -> bool:
+    """Whether a pattern may prove its cause: its text is one of a release, and of nothing else."""
+    return pattern.confidence == RANKED[0] and not pattern.source.seen.startswith(DESCRIBED)
+
+
 def matches(pattern: Pattern, line: Line) -> bool:
     """Whether a line that has the text of a pattern is one of its lines."""
     return (
         (not pattern.line or bool(re.search(pattern.line, line.text)))
         and all(re.search(each, line.near, re.MULTILINE) for each in pattern.near)
         and not any(re.search(each, line.near, re.MULTILINE) for each in pattern.without)
+        and (not pattern.stage or pattern.stage == line.stage)
     )
 
 
@@ -185,7 +234,7 @@ def _raised(line: Line) -> tuple[Evidence, str]:
     """
     place, caught = "", False
     for number, text in enumerate(line.after(_TRACEBACK), line.number + 1):
-        text, origin = split(text)
+        text, origin = split(text, line.origin.rank)
         if origin.stream != line.origin.stream:
             continue
         if caught and _ORIGINAL in text:
@@ -196,12 +245,5 @@ def _raised(line: Line) -> tuple[Evidence, str]:
         elif _CAUGHT.match(text) and not caught:
             caught = True
         elif _EXCEPTION.match(text) or (place and _ENDING.match(text)):
-            return _evidence_after(line, number, text, origin), place
+            return kept(line.log, (line.order[0], number), text, origin), place
     return evidence(line), place
-
-
-def _evidence_after(line: Line, number: int, text: str, origin: Origin) -> Evidence:
-    rank = line.rank if origin.rank is None else origin.rank
-    node = origin.node or line.origin.node
-    order = (line.order[0], number)
-    return Evidence(line.log.name, number, text, rank, node, origin.when, order, origin.stream)

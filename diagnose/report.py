@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from gpu_node.diagnose.answer import Answer, Candidate
-from gpu_node.diagnose.cause import PREFIX, Cause
+from gpu_node.diagnose.cause import PREFIX, Cause, table
 from gpu_node.diagnose.match import Evidence
 from gpu_node.drift.report.entry import entry
 from gpu_node.facts.probe.redaction import redacted
@@ -20,6 +20,8 @@ from gpu_node.inventories.plurals import counted
 SCHEMA = 1
 _SIDES = {"machines": "your machines", "code": "your code", "neither": "a person"}
 _SHOWN, _LISTED = 300, 10
+# What to do where the lines of a log do not say how the job ended, by verdict.
+_NEXT = table("next")
 
 
 @dataclass(frozen=True)
@@ -49,20 +51,42 @@ def render(answer: Answer, now: Now | None) -> RenderableType:
 
 def _verdict(answer: Answer) -> Iterator[Text]:
     """Yield what stands above the candidates, or in place of them."""
-    if answer.verdict == "healthy":
-        yield Text("healthy: no line is a failure", style="bold green")
-    elif answer.verdict == "nothing known":
+    verdict = answer.verdict
+    if verdict == "healthy" and answer.ends:
+        yield Text("healthy: the job works, and no line is a failure", style="bold green")
+    elif verdict in _NEXT:
+        yield Text(f"{verdict}: no line is a failure", style="bold yellow")
+        for log, step in answer.stops_at.items():
+            yield Text(visible(f"  {log}: the last step is {step}"))
+        yield from _lines(answer.last, "The last line of each process:")
+        yield Text(_NEXT[verdict])
+    elif verdict == "not decidable":
+        yield Text(
+            "not decidable from this log: all its failures follow from another one", "bold yellow"
+        )
+        yield from _lines(answer.failing)
+        yield Text("Look at, in this order:")
+        yield from (Text(visible(f"  {n}. {each}")) for n, each in enumerate(answer.look, 1))
+    elif verdict == "nothing known":
         is_seen = bool(answer.failing) and not answer.went_on
         why = "no cause of ours has these lines" if is_seen else "not all can be judged, see below"
         yield Text(f"nothing known: {why}", style="bold yellow")
-        yield from map(_line, answer.failing[:_LISTED])
+        yield from _lines(answer.failing)
         if is_seen:
             yield Text("Look at the first one, by time and place.")
-    elif answer.verdict == "went on":
+    elif verdict == "went on":
         yield Text("The job went on after each line that looks like a failure:", style="bold")
-        yield from map(_line, answer.failing[:_LISTED])
+        yield from _lines(answer.failing)
         if answer.candidates:
             yield Text("If it failed all the same, this is why:")
+
+
+def _lines(lines: Sequence[Evidence], title: str = "") -> Iterator[Text]:
+    if lines and title:
+        yield Text(title)
+    yield from (Text(f"  {_words(each)}") for each in lines[:_LISTED])
+    if len(lines) > _LISTED:
+        yield Text(f"  and {len(lines) - _LISTED} more")
 
 
 def _head(candidate: Candidate, number: int) -> Text:
@@ -106,10 +130,6 @@ def _words(line: Evidence) -> str:
     return f"{where}{words}: {visible(redacted(line.text).strip(), _SHOWN)}"
 
 
-def _line(line: Evidence) -> Text:
-    return Text(f"  {_words(line)}")
-
-
 def _flight(log: str, rank: int | None, waiting: str, error: str) -> Text:
     who = f"rank {rank}" if rank is not None else log
     words = error or (f"waits for {redacted(waiting)}" if waiting else "waits for no collective")
@@ -121,8 +141,12 @@ def as_json(answer: Answer, now: Now | None) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "verdict": answer.verdict,
+        "ends": answer.ends,
         "candidates": [_candidate(each, now) for each in answer.candidates],
         "failing": [_evidence(each) for each in answer.failing],
+        "look": list(answer.look),
+        "stops_at": dict(answer.stops_at),
+        "last": [_evidence(each) for each in answer.last[:_LISTED]],
         "flight_recorder": [
             {
                 "log": each.log,
@@ -168,5 +192,8 @@ def explained(cause: Cause) -> RenderableType:
     head = Text.assemble((PREFIX + cause.name, "bold"), f"  {cause.level}, {_SIDES[cause.side]}")
     rows = [("what", cause.says), ("confirm", cause.confirm), ("do", cause.remedy)]
     rows += [("rules", ", ".join(cause.rules)), ("source", cause.source)]
-    texts = ", ".join(dict.fromkeys(pattern.has for pattern in cause.patterns))
-    return entry(head, [(name, text) for name, text in [*rows, ("lines with", texts)] if text])
+    every = dict.fromkeys(pattern.has.strip() for pattern in cause.patterns)
+    found = [has for has in every if len(has.split()) > 3] or every  # the long ones say most
+    texts = [("" if at else "lines with", f"... {has} ...") for at, has in enumerate(found)]
+    rows += texts[:_LISTED]
+    return entry(head, [(name, text) for name, text in rows if text])

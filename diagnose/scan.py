@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import chain
 
 import hyperscan
 
+from gpu_node.diagnose.cause import UNKNOWN, stages
 from gpu_node.diagnose.limited import Meter
 from gpu_node.diagnose.origin import Origin, split
 from gpu_node.diagnose.sources import Log, blocks
 
 # How many lines before and after a line are near it.
 NEAR = 25
+# How many lines before one say what the job did last.
+_STAGE = 100
 # Of one text, how often it is looked at in a block: it may be on every line.
 _MOST_A_BLOCK = 40
 # How many bytes are kept of a line, and how many beside a block are near its lines.
@@ -40,6 +44,11 @@ class Line:
     data: bytes
     start: int
 
+    @property
+    def whole(self) -> str:
+        """The line with its prefixes."""
+        return _shown(self.data[self.start : self.start + KEPT])
+
     @cached_property
     def near(self) -> str:
         """The line and those that are near, also without their prefixes: at most NEAR_SIZE."""
@@ -48,23 +57,26 @@ class Line:
         texts = (split(each)[0] for each in (*before, *after))
         return "\n".join([*before, self.text, *after, *texts])
 
-    def before(self) -> list[str]:
-        """Return the lines before it that are near."""
+    @cached_property
+    def stage(self) -> str:
+        """What the lines before it say that the job did last, whatever process says it."""
+        texts = (split(each)[0] for each in reversed(self.before(_STAGE)))
+        # What is indented is a frame of a traceback, with the code of a stage.
+        own = (text for text in texts if not text.startswith(" "))
+        found = (name for text in own for name, of in stages().items() if of.search(text))
+        return next(found, UNKNOWN)
+
+    def before(self, most: int = NEAR) -> list[str]:
+        """Return the lines before it that are near, or more of them."""
         low = max(0, self.start - _BESIDE)
-        return [
-            _text(each) for each in self.data[low : max(0, self.start - 1)].split(b"\n")[-NEAR:]
-        ]
+        lines = self.data[low : max(0, self.start - 1)].split(b"\n")
+        return [_text(each) for each in lines[-most:]]
 
     def after(self, most: int = NEAR) -> list[str]:
         """Return the lines after it that are near, or more of them."""
         low = self.data.find(b"\n", self.start, self.start + _BESIDE) + 1
         lines = self.data[low : low + _BESIDE].split(b"\n", most)[:most] if low else []
         return [_text(each) for each in lines]
-
-    @property
-    def rank(self) -> int | None:
-        """As the line says, or else the name of its log."""
-        return self.log.rank if self.origin.rank is None else self.origin.rank
 
 
 @dataclass
@@ -73,7 +85,6 @@ class Size:
 
     tail: bytes = b""
     lines: int = 0
-    bytes: int = 0
     lost: list[str] = field(default_factory=list)
 
 
@@ -81,24 +92,15 @@ class Scanner:
     """Looks for texts in logs."""
 
     def __init__(self, texts: Collection[str]) -> None:
-        self._texts = [text.encode() for text in sorted(texts)]
-        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        self._database.compile(
-            expressions=self._texts,
-            ids=list(range(len(self._texts))),
-            elements=len(self._texts),
-            flags=[hyperscan.HS_FLAG_SINGLEMATCH] * len(self._texts),
-            literal=True,
-        )
+        self._texts, self._database = _compiled(frozenset(texts))
 
     def lines(self, log: Log, index: int, size: Size, meter: Meter) -> Iterator[Line]:
         """Yield the lines of a log that have one of the texts, each once, in their order."""
         kept, begin, number = b"", 0, 1
-        for block, is_last in _with_last(blocks(log, size.lost, meter)):
-            size.bytes += len(block)
+        for block in chain(blocks(log, size.lost, meter), (b"",)):
             data = kept + block
-            end = len(data) if is_last else data.rfind(b"\n", begin, len(data) - _BESIDE) + 1
-            if end <= begin and not is_last:
+            end = data.rfind(b"\n", begin, len(data) - _BESIDE) + 1 if block else len(data)
+            if end <= begin and block:
                 # A line without an end, or a small block: what is near is not here yet.
                 if len(data) - begin < 4 * _BESIDE:
                     kept = data
@@ -108,11 +110,12 @@ class Scanner:
             for start in self._starts(data, begin, end):
                 number += data.count(b"\n", at, start)
                 at = start
-                yield _line(log, index, number, data, start)
+                text, origin = split(_shown(data[start : start + KEPT]), log.rank)
+                yield Line(log, number, text, origin, (index, number), data, start)
             number += data.count(b"\n", at, end)
             cut = max(0, end - _BESIDE)
             kept, begin = data[cut:], end - cut
-        size.lines += number - 1 + bool(size.bytes and kept[-1:] != b"\n")
+        size.lines += number - 1 + (kept[-1:] not in (b"", b"\n"))
         size.tail = kept
 
     def _starts(self, data: bytes, begin: int, end: int) -> list[int]:
@@ -131,24 +134,19 @@ class Scanner:
         return sorted(starts)
 
 
+@lru_cache(4)
+def _compiled(texts: frozenset[str]) -> tuple[list[bytes], hyperscan.Database]:
+    expressions = [text.encode() for text in sorted(texts)]
+    database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    flags = [hyperscan.HS_FLAG_SINGLEMATCH] * len(texts)
+    database.compile(expressions, ids=[*range(len(texts))], flags=flags, literal=True)
+    return expressions, database
+
+
 def _start_of_line(data: bytes, at: int) -> int:
     """Return where a line begins as a terminal shows it: progress bars print over themselves."""
     low = max(0, at - _BESIDE)
     return max(data.rfind(b"\n", low, at), data.rfind(b"\r", low, at), low - 1) + 1
-
-
-def _with_last(parts: Iterator[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Yield each part, and whether it is the last; an empty one for no part."""
-    part = next(parts, b"")
-    for following in parts:
-        yield part, False
-        part = following
-    yield part, True
-
-
-def _line(log: Log, index: int, number: int, data: bytes, start: int) -> Line:
-    text, origin = split(_shown(data[start : start + KEPT]))
-    return Line(log, number, text, origin, (index, number), data, start)
 
 
 def _shown(data: bytes) -> str:

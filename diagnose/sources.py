@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import cast
 
 from typing_extensions import override
 
@@ -37,8 +37,6 @@ _PICKLE = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 # Of a folder the pickles that torch's flight recorder may have written; others are a job's own.
 _OF_RECORDER = re.compile(r"trace|flight|nccl", re.IGNORECASE)
 _OF_RANK = re.compile(r"attempt_\d+/(\d+)/std(?:out|err)\.log|(?:^|[^A-Za-z])rank[-_]?(\d+)(?!\d)")
-
-
 ALLOWED = "log files, folders of them, or - for stdin"
 
 
@@ -52,13 +50,6 @@ class LogError(ValueError):
     def __str__(self) -> str:
         name, why, then = self.args
         return worded(shown(str(name)), why, ALLOWED, then)
-
-
-class _Readable(Protocol):
-    def read1(self, size: int, /) -> bytes: ...
-    def seekable(self) -> bool: ...
-    def tell(self) -> int: ...
-    def fileno(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -78,7 +69,7 @@ class Log:
 
 
 def logs(given: tuple[str, ...]) -> tuple[list[Log], list[str]]:
-    """Return the logs that words name, and what of their folders cannot be read, and why."""
+    """Return the logs that words name, and what of them cannot be read, and why."""
     found: list[Log] = []
     left: list[str] = []
     for word in dict.fromkeys(given):
@@ -98,9 +89,12 @@ def logs(given: tuple[str, ...]) -> tuple[list[Log], list[str]]:
                 log, why = _log(path)
             except OSError as error:
                 raise LogError(path, reason(error), "check its mode and owner") from None
-            if why:
+            if why and len(given) == 1:
                 raise LogError(path, why, "unpack or convert it")
-            found.append(log)
+            if why:
+                left.append(f"{path}: {why}")
+            else:
+                found.append(log)
         else:
             is_there = path.exists()
             raise LogError(word, "neither a file nor a folder" if is_there else "no such file")
@@ -138,11 +132,9 @@ def _files(
     """
     at = -1
     try:
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-        if parent is None:
-            at = os.open(folder, flags)
-        else:
-            at = os.open(folder.name, flags | os.O_NOFOLLOW, dir_fd=parent)
+        path, no_link = (folder, 0) if parent is None else (folder.name, os.O_NOFOLLOW)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | no_link
+        at = os.open(path, flags, dir_fd=parent)
         with os.scandir(at) as entries:
             rows = sorted(entries, key=lambda each: each.name)
         for each in rows:
@@ -169,9 +161,8 @@ def _log(path: Path, at: int | None = None) -> tuple[Log, str]:
     with regular_file.opened(name, at, follow=at is None) as file:
         head, found = file.read(4096), os.fstat(file.fileno())
     pickled = head.startswith(_PICKLE)
-    return Log(str(path), path, rank, pickled, file=(found.st_dev, found.st_ino)), _why_no_text(
-        head
-    )
+    log = Log(str(path), path, rank, pickled, file=(found.st_dev, found.st_ino))
+    return log, _why_no_text(head)
 
 
 def _why_no_text(head: bytes) -> str:
@@ -184,10 +175,11 @@ def _why_no_text(head: bytes) -> str:
 
 
 @contextmanager
-def _opened(log: Log) -> Iterator[_Readable]:
+def _opened(log: Log) -> Iterator[tuple[io.BufferedIOBase, io.BufferedReader | None]]:
+    """Yield what a log is read from, and the file on disk that is its source, if there is one."""
     if log.path is None:
         given = sys.stdin.buffer if log.data is None else io.BytesIO(log.data)
-        yield cast(_Readable, given)
+        yield cast(io.BufferedIOBase, given), None
         return
     with regular_file.opened(log.path) as file:
         now = os.fstat(file.fileno())
@@ -195,35 +187,27 @@ def _opened(log: Log) -> Iterator[_Readable]:
             raise OSError(errno.ESTALE, "another file is in its place now", str(log.path))
         if file.read(2) == _GZ:
             file.seek(0)
-            yield gzip.GzipFile(fileobj=file)
+            yield gzip.GzipFile(fileobj=file), file
             return
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - MOST_BYTES))
-        yield file
-
-
-def _packed(file: _Readable) -> IO[bytes] | None:
-    """Return the file of which a gz is unpacked; None for any other."""
-    return cast("IO[bytes]", file.fileobj) if isinstance(file, gzip.GzipFile) else None
-
-
-def _on_disk(log: Log, file: _Readable) -> int:
-    """Return how many bytes of a file are on disk: the holes of one cost its owner nothing."""
-    return MOST_BYTES if log.path is None else os.fstat(file.fileno()).st_blocks * 512
+        yield file, file
 
 
 def blocks(log: Log, lost: list[str], meter: Meter) -> Iterator[bytes]:
     """Yield the bytes of a log, at most MOST_BYTES; what is not read is added to `lost`."""
     left, block, taken = MOST_BYTES, bytearray(), 0
     try:
-        with _opened(log) as file:
-            if file.seekable() and file.tell():
+        with _opened(log) as (file, source):
+            begin = source.tell() if source else 0
+            if begin:
                 lost.append(f"{log.name}: all but its last {MOST_BYTES >> 30} GiB")
-            most = _on_disk(log, file)
+            # The holes of a file cost its owner nothing.
+            most = os.fstat(source.fileno()).st_blocks * 512 if source else MOST_BYTES
             while left > 0 and (part := file.read1(min(_PART, left))):
                 left -= len(part)
                 block += part
-                now = min(most, raw.tell() if (raw := _packed(file)) else MOST_BYTES - left)
+                now = min(most, source.tell() - begin if source else MOST_BYTES - left)
                 meter.read(now - taken)
                 taken = now
                 if len(block) >= _BLOCK:

@@ -1,7 +1,7 @@
 """How often the cause of a labelled log is named: `python -m tests.diagnose.figures`.
 
 Prints the page docs/diagnose.md, and with `--write` writes it. With the name of a set (`seen`,
-`held_out`, `recorded`) it also prints each log whose cause is not first.
+`fresh_shown`, ...) it also prints each log whose cause is not first.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from gpu_node.diagnose.answer import Answer, diagnose
+from gpu_node.diagnose.answer import ANSWERS, Answer, diagnose
 from gpu_node.diagnose.cause import causes
 from gpu_node.diagnose.sources import Log, logs
 from tests.case_files import load
 from tests.commands import REPOSITORY
 from tests.diagnose.test_recorded import RECORDED, labels
-from tests.diagnose.test_threads import HALVES, threads
+from tests.diagnose.test_threads import FOLDER, HALVES, threads
 
 HERE = Path(__file__).parent
 PAGE = REPOSITORY / "docs" / "diagnose.md"
@@ -27,17 +27,11 @@ SIDES = ("machines", "code", "neither", "nothing known")
 SETS = {
     "seen": "threads, seen by the authors of the patterns",
     "held_out": "threads, held out",
+    "fresh_shown": "threads found by symptom, seen",
+    "fresh_hidden": "threads found by symptom, held out",
+    "second_hidden": "threads found by symptom, second set held out",
     "recorded": "recorded on two nodes",
 }
-
-# What the first threads that were held out gave, of 60, before patterns were written for them.
-FIRST_HELD_OUT = (
-    "Of the threads now seen, 60 were held out when the patterns were first written. They then "
-    "gave: cause first 33",
-    "(55 %), among three 33, code or machines 49 (82 %), nothing known 7. For their causes, "
-    "patterns were added since,",
-    "and some labels mean one of the causes that were added.",
-)
 
 
 @dataclass(frozen=True)
@@ -48,6 +42,7 @@ class Judged:
     meant: tuple[str, ...]
     side: str
     answer: Answer
+    decidable: bool = True
 
     @property
     def named(self) -> list[str]:
@@ -58,6 +53,17 @@ class Judged:
     def place(self) -> int | None:
         """At which place the cause stands; None if it is not named."""
         return next((at for at, name in enumerate(self.named) if name in self.meant), None)
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the answer is another cause, or that the job is well."""
+        return self.place is None and self.answer.verdict in ANSWERS
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the answer is a cause with confidence high."""
+        answer = self.answer
+        return answer.verdict == "cause" and answer.candidates[0].confidence == "high"
 
     @property
     def answered(self) -> str:
@@ -81,7 +87,8 @@ def judged(of: str) -> tuple[Judged, ...]:
 def _threads(half: str) -> Iterator[Judged]:
     for thread in threads(half):
         answer = diagnose([Log("log", None, data=thread.log.encode())])
-        yield Judged(thread.url, tuple(names("threads")[thread.slug]), thread.side, answer)
+        meant = tuple(names("threads")[thread.slug])
+        yield Judged(thread.url, meant, thread.side, answer, thread.decidable)
 
 
 def _recorded() -> Iterator[Judged]:
@@ -92,14 +99,22 @@ def _recorded() -> Iterator[Judged]:
 
 
 @cache
-def alarms() -> list[str]:
-    """Return the healthy logs that are not taken for healthy."""
-    return [
-        name
+def healthy() -> dict[str, Answer]:
+    """Return the answers to the logs of jobs that ran well: recorded, and of threads."""
+    found = {
+        name: diagnose(logs((str(RECORDED / "healthy" / f"{name}.log"),))[0])
         for name in labels().healthy
-        if diagnose(logs((str(RECORDED / "healthy" / f"{name}.log"),))[0]).verdict
-        in ("cause", "nothing known")
-    ]
+    }
+    for path in sorted(FOLDER.glob("fresh_healthy_*.yml")):
+        for each in load(path.read_text("utf-8")):
+            found[each["url"]] = diagnose([Log("log", None, data=each["log"].encode())])
+    return found
+
+
+def alarms() -> list[str]:
+    """Return the healthy logs that are taken for failures."""
+    alarm = ("cause", "not decidable", "nothing known")
+    return [name for name, answer in healthy().items() if answer.verdict in alarm]
 
 
 def sets() -> dict[str, str]:
@@ -107,83 +122,67 @@ def sets() -> dict[str, str]:
     return {of: words for of, words in SETS.items() if judged(of)}
 
 
-def figures(of: str) -> dict[str, int]:
-    """Return how many logs: all, cause first, among three, the right side, nothing known."""
-    found = judged(of)
+def figures(of: str, decidable: bool = False) -> dict[str, int]:
+    """Return how many logs, or decidable ones, have which answer."""
+    found = [each for each in judged(of) if each.decidable or not decidable]
+    wrong = [each for each in found if each.is_wrong]
+    verdicts = [each.answer.verdict for each in wrong]
     return {
         "logs": len(found),
         "first": sum(each.place == 0 for each in found),
+        "first and sure": sum(each.place == 0 and each.is_sure for each in found),
         "among three": sum(each.place is not None for each in found),
         "side": sum(each.answered == each.side for each in found),
-        "nothing known": sum(not each.answer.candidates for each in found),
+        "no cause": sum(not each.answer.candidates for each in found),
+        "wrong": len(wrong),
+        "sure": sum(each.is_sure for each in wrong),
+        "healthy": verdicts.count("healthy") + verdicts.count("went on"),
     }
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     marks = ["---", *["---:"] * (len(head) - 1)]
-    return [f"| {' | '.join(map(str, row))} |" for row in (head, marks, *rows)]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (head, marks, *rows))
 
 
 def _share(part: int, whole: int) -> str:
     return f"{part} ({round(100 * part / whole)} %)"
 
 
+def _rows(decidable: bool) -> str:
+    head = ["cause first", "first and sure", "among three", "code or machines", "no cause", "wrong"]
+    rows = []
+    for of, words in sets().items():
+        counts = figures(of, decidable)
+        number = counts.pop("logs")
+        rows.append([words, number, *(_share(each, number) for each in counts.values())])
+    return _table(["logs", "number", *head, "wrong and sure", "called well"], rows)
+
+
 def page() -> str:
     """Return docs/diagnose.md."""
-    rows, confused = [], Counter[tuple[str, str]]()
-    for of, words in sets().items():
-        counts = figures(of)
-        all_of_them = counts.pop("logs")
-        rows.append([words, all_of_them, *(_share(each, all_of_them) for each in counts.values())])
-        confused += Counter((each.side, each.answered) for each in judged(of))
-    labelled = labels().healthy
-    labelled_threads = [each for half in HALVES for each in threads(half)]
-    whole = sum(each.read == "whole" for each in labelled_threads)
+    confused = Counter((each.side, each.answered) for of in sets() for each in judged(of))
+    labelled = [each for half in HALVES for each in threads(half)]
     answers = [each for each in causes().values() if each.level != "consequence"]
-    lines = [
-        "# How often `gpu-node diagnose` is right",
-        "",
-        "`python -m tests.diagnose.figures --write` writes this page; do not edit it. It knows "
-        f"{len(answers)} causes and",
-        "symptoms. Each log has a label: the cause that was confirmed in its thread, or what was "
-        "done to the job.",
-        "",
-        *_table(
-            ("logs", "number", "cause first", "among three", "code or machines", "nothing known"),
-            rows,
-        ),
-        "",
-        f"Of {len(labelled)} logs of jobs that ended well, {len(alarms()) or 'none'} is taken "
-        "for a failure.",
-        "",
-        "The threads are public: an author or a maintainer confirmed the cause there. They were "
-        "labelled before a",
-        "pattern was written, and those held out are not shown to the authors of the patterns. "
-        "Which of our causes a",
-        "label of theirs, or of a recorded log, means was decided by a reader who did not see the "
-        "answers: 0, 1 or 2",
-        "causes, and a log whose cause we do not have counts as wrong. The authors could see the "
-        "other threads and the",
-        f"recorded logs: those figures show little more than that the patterns work. Of "
-        f"{len(labelled_threads)} threads {whole} were read",
-        "whole, the others in excerpts: their logs are often a few lines, which a whole log is "
-        "not. The recorded logs",
-        "are real jobs of torch with gloo on two nodes without GPUs.",
-        "",
-        *FIRST_HELD_OUT,
-        "",
-        "## Machines or code",
-        "",
-        *_table(
-            ("label", *(f"answer: {side}" for side in SIDES)),
-            [
-                (side, *(confused[side, answered] for answered in SIDES))
-                for side in ("machines", "code")
-            ],
-        ),
-        "",
+    unsure = ("ends in the middle", "no failure recognised")
+    sides = [
+        (side, *(confused[side, answered] for answered in SIDES)) for side in ("machines", "code")
     ]
-    return "\n".join(lines)
+    return (
+        (HERE / "page.md")
+        .read_text()
+        .format(
+            causes=len(answers),
+            table=_rows(decidable=False),
+            decidable=_rows(decidable=True),
+            healthy=len(healthy()),
+            alarms=len(alarms()) or "none",
+            unsure=sum(each.verdict in unsure for each in healthy().values()),
+            threads=len(labelled),
+            whole=sum(each.read == "whole" for each in labelled),
+            sides=_table(("label", *(f"answer: {side}" for side in SIDES)), sides),
+        )
+    )
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ KNOWN = {
         cause("quota", "quota is used up"),
         cause("key", "no such key", side="code"),
         cause("reset", "connection was reset", level="symptom"),
-        cause("broken", "broken pipe", level="consequence"),
+        cause("broken", "broken pipe", level="consequence", look=["the log above"]),
         cause("ended", "launcher has ended", level="consequence", final=True),
         cause("slow", "slow fabric", alone=False),
         cause("watchdog", "Watchdog caught", level="symptom"),

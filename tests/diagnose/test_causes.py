@@ -8,13 +8,33 @@ from pathlib import Path
 
 import pytest
 
-from gpu_node.diagnose.cause import Cause, CauseError, causes, load
+from gpu_node.diagnose.cause import (
+    DESCRIBED,
+    Cause,
+    causes,
+    comparisons,
+    load,
+    meanings,
+    speakers,
+    starts,
+)
+from gpu_node.diagnose.match import is_specific
 from gpu_node.drift.driver.target import floor, support
 from gpu_node.drift.report.explained import UNREADABLE, in_order
-from gpu_node.drift.tables import releases
+from gpu_node.drift.tables import pip_torch, releases
 from tests.diagnose.extract import extracts, of_packages
 
 CAUSES = causes()
+# Words that stand in all texts.
+EMPTY = re.compile(
+    r"(?:the|and|not|for|all|one|has|its|are|with|that|this|than|from|nodes?|each|other|have|does)$"
+)
+# A file of a release, a thread, a recorded log; or a page that describes the text.
+FORM = re.compile(
+    r"https://github\.com/[\w.-]+/[\w.-]+/(?:blob|tree)/(?!main/|master/|develop/)[\w.+-]+(?:/\S+)?"
+    r"|https://github\.com/[\w.-]+/[\w.-]+/(?:issues|pull|discussions)/\d+\S*"
+    r"|https://gist\.github\.com/\S+|the recorded log [\w-]+|described at https://\S+"
+)
 ANSWERS = [each for each in CAUSES.values() if each.level != "consequence"]
 
 
@@ -26,6 +46,25 @@ def test_what_a_cause_names_is_there(name: str) -> None:
     assert [each for each in cause.explains if CAUSES[each].level == "consequence"] == []
     assert name not in cause.explains
     assert {*cause.rules} <= {*(rule.id for rule in in_order()), *UNREADABLE}
+
+
+def _stems(text: str) -> set[str]:
+    """Return the first letters of a text's words, but those that say nothing."""
+    words = re.findall(r"[a-z]{3,}", text.lower())
+    return {word[:4] for word in words if not EMPTY.match(word)}
+
+
+def test_a_rule_looks_for_the_cause_that_names_it() -> None:
+    """They speak of the same thing."""
+    rules = {rule.id: f"{rule.id} {rule.checks} {rule.why}" for rule in in_order()}
+    strange = [
+        f"{name}: {rule}"
+        for name, cause in CAUSES.items()
+        for rule in {*cause.rules} & {*rules}
+        if not _stems(rules[rule])
+        & _stems(" ".join((name, cause.says, cause.confirm, cause.remedy)))
+    ]
+    assert strange == []
 
 
 @pytest.mark.parametrize("cause", ANSWERS, ids=lambda cause: cause.name)
@@ -47,14 +86,9 @@ def test_what_remedies_say_of_gpus_and_drivers_is_in_the_tables() -> None:
     )
     assert f"branch {floor('12.2')} or newer" in driver
     assert found and {".".join(each) for each in found} <= {each.cuda for each in releases()}
-    assert "cu126 wheels of torch 2.6 to 2.14" in kernels
-    for minor in range(6, 15):
-        (row,) = (
-            each
-            for each in releases()
-            if each.is_of(f"2.{minor}.0") and each.cuda == "12.6" and each.machine == "x86_64"
-        )
-        assert "sm_70" in row.architectures
+    without = CAUSES["torch-without-cuda"].remedy
+    for each in (driver, kernels, without):
+        assert pip_torch(["V100"]) in each
 
 
 def test_no_two_causes_explain_each_other() -> None:
@@ -66,11 +100,11 @@ def test_no_two_causes_explain_each_other() -> None:
 def test_no_text_is_in_two_places() -> None:
     """A text with the same conditions would name two causes for one line."""
     placed = sorted(
-        (pattern.has, pattern.line, pattern.near, pattern.without, name)
+        (pattern.has, pattern.line, pattern.near, pattern.without, pattern.stage, name)
         for name, cause in CAUSES.items()
         for pattern in cause.patterns
     )
-    assert [(one, two) for one, two in pairwise(placed) if one[:4] == two[:4]] == []
+    assert [(one, two) for one, two in pairwise(placed) if one[:5] == two[:5]] == []
 
 
 @pytest.mark.parametrize("package", of_packages())
@@ -94,20 +128,36 @@ def test_a_text_is_in_the_file_that_it_names(package: str) -> None:
     assert missing == []
 
 
-def test_a_text_of_no_package_was_seen_somewhere() -> None:
-    """A thread, a manual, or a recorded log."""
-    sources = [
-        (name, pattern.has)
-        for name, cause in CAUSES.items()
-        for pattern in cause.patterns
-        if not (pattern.source.seen or (pattern.source.package and pattern.source.file))
+def test_each_row_has_a_source() -> None:
+    """A package with versions and file, or what FORM has: of each pattern and each table's row."""
+    rows = {f"{each.has}, {each.line}": each.source for each in speakers()}
+    rows |= {f"{each.object}, {each.of}": each.source for each in meanings()}
+    rows |= {each.line: each.source for each in (*starts(), *comparisons())}
+    for name, cause in CAUSES.items():
+        for each in cause.patterns:
+            of = each.source
+            is_whole = bool(of.package and of.versions and of.file)
+            rows[f"{name}: {each.has}, {each.line}"] = "" if is_whole else of.seen
+            assert is_whole == bool(of.package) != bool(of.seen), each
+    assert [row for row, source in rows.items() if source and not FORM.fullmatch(source)] == []
+    assert all(rows[row] or row.partition(":")[0] in CAUSES for row in rows)
+
+
+def test_a_row_whose_text_a_page_describes_proves_nothing() -> None:
+    """Such a page names no release, and may have other words than the program."""
+    described = [
+        each
+        for cause in CAUSES.values()
+        for each in cause.patterns
+        if each.source.seen.startswith(DESCRIBED)
     ]
-    assert sources == []
+    assert described
+    assert [each.has for each in described if is_specific(each)] == []
 
 
 def test_a_file_with_an_unknown_key_is_refused(tmp_path: Path) -> None:
     """Its name and the key are named."""
     path = tmp_path / "odd.yml"
     path.write_text("says: x\nside: code\npattern: []\n")
-    with pytest.raises(CauseError, match=r"odd\.yml: (.|\n)*pattern"):
+    with pytest.raises(ValueError, match=r"odd\.yml: (.|\n)*pattern"):
         load(path)

@@ -53,6 +53,15 @@ def test_a_packed_file_is_refused(tmp_path: Path, data: bytes) -> None:
         logs((str(tmp_path / "a.log"),))
 
 
+def test_a_packed_file_among_logs_is_named(tmp_path: Path) -> None:
+    """The others are read, as those of a folder are."""
+    (tmp_path / "a.log").write_bytes(b"PK\x03\x04")
+    (tmp_path / "b.log").write_bytes(b"KeyError: 1\n")
+    answer = diagnose(*logs((str(tmp_path / "a.log"), str(tmp_path / "b.log"))))
+    assert answer.size.lost == [f"{tmp_path / 'a.log'}: not a text"]
+    assert [each.text for each in answer.failing] == ["KeyError: 1"]
+
+
 def test_a_log_that_is_named_twice_counts_once(tmp_path: Path) -> None:
     """And each rank is that of its own file."""
     (tmp_path / "rank_3.log").write_bytes(b"KeyError: 1\n")

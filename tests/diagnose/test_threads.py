@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -10,8 +11,10 @@ from pydantic import BaseModel, ConfigDict
 
 from tests.case_files import load
 
-HALVES = ("seen", "held_out")
-FEWEST = 95
+# Who writes patterns reads only the shown ones.
+HALVES = ("seen", "held_out", "fresh_shown", "fresh_hidden", "second_hidden")
+FEWEST = 116
+FOLDER = Path(__file__).parent / "threads"
 FAMILIES = Literal[
     "nccl",
     "torch-distributed",
@@ -31,7 +34,8 @@ class Thread(BaseModel):
 
     `side`: whether the machines were to be changed (nodes, versions, network, limits, hardware) or
     the code (the user's script, data and configuration, or a library). `rank` and `node` are those
-    that failed first, where the log shows them.
+    that failed first, where the log shows them. `symptom`: what the person saw. `decidable`:
+    whether the log alone can show the cause. Older labels lack both.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -39,6 +43,8 @@ class Thread(BaseModel):
     url: str
     date: str
     read: Literal["whole", "excerpts"]
+    symptom: Literal["hang", "slow", "dies", "killed", "does not start", "other"] | None = None
+    decidable: bool = True
     packages: dict[str, str]
     cause: str
     slug: str
@@ -53,17 +59,27 @@ class Thread(BaseModel):
 
 @cache
 def threads(half: str) -> list[Thread]:
-    """Return the threads of a half: `held_out`, if there are any, who writes patterns reads not."""
-    path = Path(__file__).parent / "threads" / f"{half}.yml"
+    """Return the threads of a set, if there are any."""
+    path = FOLDER / f"{half}.yml"
     labelled = load(path.read_text("utf-8")) if path.exists() else []
     return [Thread.model_validate(each) for each in labelled]
 
 
 def test_the_labels_are_whole() -> None:
-    """No thread is in both halves, and each has its decisive line."""
+    """No thread is in two sets, and each has its decisive line."""
     halves = {half: threads(half) for half in HALVES}
     assert sum(map(len, halves.values())) >= FEWEST
     labelled = [thread for found in halves.values() for thread in found]
     assert len({thread.url for thread in labelled}) == len(labelled)
     assert len({thread.log for thread in labelled}) == len(labelled)
     assert [thread.url for thread in labelled if thread.decisive not in thread.log] == []
+
+
+def test_fresh_threads_are_as_they_were_frozen() -> None:
+    """Before a pattern was written for them."""
+    lines = (FOLDER / "frozen.sha256").read_text().splitlines()
+    frozen = dict(line.split()[::-1] for line in lines)
+    paths = [*FOLDER.glob("fresh_*"), *FOLDER.glob("second_*")]
+    found = {path.name: sha256(path.read_bytes()).hexdigest() for path in paths}
+    assert found.items() <= frozen.items()
+    assert "fresh_shown.yml" in found
