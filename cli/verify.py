@@ -1,4 +1,4 @@
-"""`gpu-node verify`: an all-reduce across the nodes, and what each of them took for it."""
+"""`gpu-node verify`: an all-reduce across the nodes, and which of them it fails with."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import Choice, Number
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.fields.sizes import ALLOWED, parse_size
-from gpu_node.verify.request import GLOO, NCCL, SECONDS, Request
+from gpu_node.verify.request import GLOO, LEAST_SECONDS, NCCL, SECONDS, Request
 
-LEAST_SECONDS = 10
+FORMATS = ("table", "json")
 
 
 def _bytes(context: click.Context, option: click.Parameter, written: str) -> int:
@@ -39,11 +39,12 @@ def _bytes(context: click.Context, option: click.Parameter, written: str) -> int
     default=SECONDS,
     show_default=True,
     metavar="SECONDS",
-    help="How long the job may take.",
+    help="How long all tries and the job may take, after torch is imported.",
 )
 @click.option(
     "--size", callback=_bytes, default="64M", show_default=True, help="Of the large tensor."
 )
+@click.option("--format", "form", type=Choice(FORMATS), default=FORMATS[0], show_default=True)
 @click.option("--allow-disruption", is_flag=True, help="Even while processes hold GPUs.")
 def verify(
     inventory: str,
@@ -52,28 +53,36 @@ def verify(
     backend: str | None,
     timeout: int,
     size: int,
+    form: str,
     allow_disruption: bool,
 ) -> int:
     """Run an all-reduce across the nodes of INVENTORY, started as their launcher starts a job.
 
-    INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). The first node starts the
-    job as the training user, over SSH from node to node: with launcher.kind of the inventory, or
-    torchrun. The Python is --python, launcher.python, the first of nccl.environments, or python3.
-    No process and no file of the job stays on a node, also after Ctrl-C.
+    INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). Each node is tried alone,
+    then all together. If that fails, or takes more than twice what the links allow, pairs are
+    tried, then the largest set that works: the output names the node, the pair or the set that
+    fails or is slow, and has the set that works as a hostfile.
+
+    Where all work, the first node starts the job as the training user, over SSH from node to node:
+    with launcher.kind of the inventory, or torchrun. The Python is --python, launcher.python, the
+    first of nccl.environments, or python3. No process and no file of the job stays on a node, also
+    after Ctrl-C.
 
     \b
-    Exit status:  0 every rank computed the right sums   1 otherwise
+    Exit status:  0 every rank computed the right sums, and nothing is named   1 otherwise
     Examples:     gpu-node verify inventories/lab.py
                   gpu-node verify inventories/lab.py --limit a100-01 --limit v100-01
     """
     with loading():
+        from gpu_node.cli.asking import type_sudo_password
         from gpu_node.cli.console import show, stage_text, working
         from gpu_node.inventories.escape import visible
         from gpu_node.inventories.interrupt import Interrupted, stop
         from gpu_node.verify.run import verify as run
-        from gpu_node.verify.table import render
+        from gpu_node.verify.table import as_json, render
     request = Request(python, backend or "", timeout, size, allow_disruption)
     try:
+        type_sudo_password(inventory, limit)
         with working("") as status:
             outcome = run(inventory, limit, request, lambda stage: status.update(stage_text(stage)))
     except Interrupted as error:
@@ -81,5 +90,8 @@ def verify(
             click.echo(visible(each), err=True)
         stop()
         raise
-    show(render(outcome))
+    if form == FORMATS[0]:
+        show(render(outcome))
+    else:
+        click.echo(as_json(outcome))
     return 0 if outcome.ok else 1

@@ -104,6 +104,25 @@ def different(looks: Mapping[str, Look]) -> Iterator[str]:
             yield f"{what} differs: {each}"
 
 
+def unreadable(name: str, why: str) -> str:
+    """Return the message for a node whose output is invalid."""
+    return f"{name}: cannot read the output of its ranks: {why}"
+
+
+def contradictions(start: Start, outputs: Mapping[str, RankOutput]) -> Iterator[str]:
+    """Yield a message for each node whose ranks report what is impossible."""
+    owners: dict[int, str] = {}
+    for name, each in outputs.items():
+        if each.problem:
+            yield unreadable(name, each.problem)
+        for number in sorted({line["rank"] for line in each.ranks}):
+            if number >= start.ranks:
+                yield f"{name}: reports rank {number}, but the job has {start.ranks} ranks"
+            elif number in owners:
+                yield f"{name}: reports rank {number}, which {owners[number]} reports as well"
+            owners.setdefault(number, name)
+
+
 def beside(rows: Iterable[Row], addresses: Mapping[str, str]) -> Iterator[str]:
     """Yield the nodes whose data used another address than the inventory's; names are skipped."""
     for row in rows:

@@ -1,21 +1,28 @@
-"""The job of a verification: reports a Python and its PyTorch, or runs one rank of an all-reduce.
+"""The job of a verification: reports a Python and its PyTorch, or runs ranks of an all-reduce.
 
 It runs on nodes, in the environment's Python, 3.6 or newer, with PyTorch 1.8 or newer. A rank
-writes a line of JSON for each stage that it has reached, to a file beside this one.
+writes a line of JSON for each stage that it has reached, to a file beside this one. The parent of
+tries imports PyTorch once, and forks the ranks of each try that its stdin names.
 """
 
+import contextlib
 import datetime
 import fcntl
+import glob
+import importlib
 import importlib.util
 import json
 import os
 import re
 import resource
+import select
+import shutil
 import signal
 import socket
 import struct
 import sys
 import time
+import traceback
 
 MARK = "@@gpu-node-verify "
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -29,7 +36,14 @@ SIOCGIFADDR = 0x8915
 ESTABLISHED = "01"
 # The large tensor is filled with 1 to PATTERN: float32 holds their sums exactly.
 PATTERN = 7
-MOST_ROUNDS, ROUNDS_SECONDS = 20, 2.0
+MOST_ROUNDS, ROUNDS_SECONDS, BATCHES = 20, 2.0, 4
+# The parent of tries ends after this time without a line; the controller writes one in between.
+QUIET_SECONDS = 60
+# How long the other ranks of a try have to report their errors after one has failed.
+GRACE_SECONDS = 2
+# How much of what a rank prints is reported.
+MOST_OUTPUT, MOST_LINES = 8000, 40
+SEGMENT = re.compile(r" (/dev/shm/nccl-[A-Za-z0-9_.-]+)$", re.MULTILINE)
 
 
 def look(python, names):
@@ -47,7 +61,8 @@ def look(python, names):
         found.update(torch_info())
     except Exception as error:
         found["error"] = in_a_line(error)
-    os.write(1, ("\n" + MARK + json.dumps(found) + "\n").encode())
+    sys.stdout.write("\n")
+    print_line(found)
 
 
 def torch_info():
@@ -89,9 +104,9 @@ def in_a_line(error):
 
 
 class Rank:
-    """One rank: its arguments, and the file in which it reports its stages."""
+    """One rank: its arguments, and the folder in which it reports its stages."""
 
-    def __init__(self, arguments):
+    def __init__(self, arguments, folder=HERE):
         backend, size, seconds, master, port = arguments[:5]
         for name, other in OPEN_MPI.items():
             if name not in os.environ and other in os.environ:
@@ -101,8 +116,8 @@ class Rank:
         self.backend, self.count, self.seconds = backend, max(1, int(size) // 4), int(seconds)
         self.rank = int(os.environ["RANK"])
         self.local = int(os.environ.get("LOCAL_RANK", 0))
-        self.path = os.path.join(HERE, "{}.rank".format(self.rank))
-        self.log = os.path.join(HERE, "{}.nccl".format(self.rank))
+        self.path = os.path.join(folder, "{}.rank".format(self.rank))
+        self.log = os.path.join(folder, "{}.nccl".format(self.rank))
         self.stage = "nothing"
 
     def report(self, stage, **more):
@@ -141,7 +156,29 @@ def surroundings():
         "ifname": ifname,
         "ifname_from": source if ifname else None,
         "own_address": address_of(socket.gethostname()),
+        "interfaces": interfaces(),
+        "speeds": speeds(),
     }
+
+
+def speeds():
+    """Return the bits a second of each interface and InfiniBand port that has a speed."""
+    found = {}
+    for path in glob.glob("/sys/class/net/*/speed"):
+        found[path.split("/")[4]] = number_in(path) * 10**6
+    for path in glob.glob("/sys/class/infiniband/*/ports/*/rate"):
+        _, _, _, _, device, _, port, _ = path.split("/")
+        found["{}:{}".format(device, port)] = number_in(path) * 10**9
+    return {name: int(speed) for name, speed in found.items() if speed > 0}
+
+
+def number_in(path):
+    """Return the number that a file begins with; 0 if it has none, as of an interface without."""
+    try:
+        with open(path) as file:
+            return float(file.read().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def configured(name):
@@ -199,14 +236,18 @@ def reduce(rank):
     del wanted
     rank.report("large")
 
-    seconds = timed(distributed, torch, large.zero_(), device)
+    most = min(ROUNDS_SECONDS, rank.seconds / 40)
+    seconds = timed(distributed, torch, large.zero_(), device, most)
     distributed.barrier()
     rank.report("done", seconds=seconds, bytes=rank.count * 4, ranks=ranks)
     distributed.destroy_process_group()
 
 
-def timed(distributed, torch, tensor, device):
-    """Return the seconds that one all-reduce of a tensor takes on the slowest rank."""
+def timed(distributed, torch, tensor, device, most):
+    """Return the seconds that one all-reduce of a tensor takes on the slowest rank.
+
+    It is repeated for `most` seconds; the quickest of some batches counts.
+    """
 
     def rounds(count):
         distributed.barrier()
@@ -221,7 +262,11 @@ def timed(distributed, torch, tensor, device):
         distributed.all_reduce(slowest, op=distributed.ReduceOp.MAX)
         return max(float(slowest.item()), 1e-9)
 
-    return rounds(max(1, min(MOST_ROUNDS, int(ROUNDS_SECONDS / rounds(1)))))
+    first = rounds(1)
+    count = max(1, min(MOST_ROUNDS, int(most / first)))
+    # What else runs on a node makes some of them slow.
+    batches = min(BATCHES, count)
+    return min([first] + [rounds(count // batches) for _ in range(batches)])
 
 
 def used(rank):
@@ -231,7 +276,7 @@ def used(rank):
             log = [line.strip() for line in lines if re.search(r" Using |OOB|NET/", line)]
     except OSError:
         log = []
-    return {"connections": connections(), "interfaces": interfaces(), "nccl_log": log[:20]}
+    return {"connections": connections(), "nccl_log": log[:20]}
 
 
 def connections():
@@ -281,10 +326,149 @@ def interfaces():
     return found
 
 
+class Tries:
+    """The tries on this node: their ranks are forks of this process.
+
+    It does not use CUDA: a fork of a process that does cannot use it.
+    """
+
+    def __init__(self):
+        self.running = []
+
+    def serve(self):
+        """Begin each try of stdin, a line each, and print a line for each that ends."""
+        importlib.import_module("torch.distributed")
+        print_line({"ready": True})
+        rest, quiet = b"", time.time() + QUIET_SECONDS
+        while time.time() < quiet:
+            if select.select([0], [], [], 0.05)[0]:
+                read = os.read(0, 1 << 16)
+                if not read:
+                    break
+                quiet = time.time() + QUIET_SECONDS
+                lines = (rest + read).split(b"\n")
+                rest = lines.pop()
+                self.running += [Try(json.loads(line.decode())) for line in lines if line.strip()]
+            self.running = [each for each in self.running if not each.has_ended()]
+        for each in self.running:
+            each.kill()
+
+
+class Try:
+    """A try: this node's ranks of it, by process, and when they are killed."""
+
+    def __init__(self, given):
+        self.given, self.codes = given, {}
+        self.folder = os.path.join(HERE, "try-{}".format(given["id"]))
+        os.mkdir(self.folder)
+        self.end = time.time() + given["seconds"]
+        self.ranks = {self.fork(local): given["first"] + local for local in range(given["ranks"])}
+
+    def fork(self, local):
+        """Start a rank in a process group of its own; return its process."""
+        pid = os.fork()
+        # The parent and the child: neither may be late.
+        os.setpgid(pid, 0)
+        if pid:
+            return pid
+        code = 1
+        try:
+            rank = self.given["first"] + local
+            log = os.open(self.path(rank, "log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            # Its own limit is later: the parent finds NCCL's segments of ranks that it kills.
+            given = dict(self.given, seconds=self.given["seconds"] + GRACE_SECONDS)
+            names = ("backend", "size", "seconds", "master", "port")
+            words = [str(given[name]) for name in names]
+            os.environ.update(RANK=str(rank), LOCAL_RANK=str(local))
+            os.environ.update(WORLD_SIZE=str(self.given["world"]))
+            os.environ.update(MASTER_ADDR=words[3], MASTER_PORT=words[4])
+            Rank(words, self.folder).run()
+            code = 0
+        except SystemExit:
+            pass
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            # Without the ends of libraries, which may hang.
+            sys.stderr.flush()
+            os._exit(code)
+
+    def path(self, rank, kind):
+        """Return a rank's file."""
+        return os.path.join(self.folder, "{}.{}".format(rank, kind))
+
+    def has_ended(self):
+        """Reap ranks; when all have ended or the time is over, print what they reported."""
+        for pid in list(self.ranks):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                kill_group(pid)
+                code = self.codes[self.ranks.pop(pid)] = int(status != 0)
+                self.end = min(self.end, time.time() + GRACE_SECONDS) if code else self.end
+        if self.ranks and time.time() < self.end:
+            return False
+        self.kill()
+        lines = [line for rank in sorted(self.codes) for line in self.output(rank)]
+        print_line({"id": self.given["id"], "output": "\n".join(lines)})
+        shutil.rmtree(self.folder)
+        return True
+
+    def kill(self):
+        """Kill the ranks that are left, and remove NCCL's segments, which they leave behind."""
+        segments = set()
+        for pid in self.ranks:
+            with open("/proc/{}/maps".format(pid), errors="replace") as maps:
+                segments.update(SEGMENT.findall(maps.read()))
+            kill_group(pid)
+        for pid, rank in self.ranks.items():
+            os.waitpid(pid, 0)
+            self.codes[rank] = 1
+        self.ranks = {}
+        for path in segments:
+            if os.path.exists(path) and not os.path.islink(path):
+                os.unlink(path)
+
+    def output(self, rank):
+        """Return what a rank reported, its exit status, and the end of what it printed."""
+        reported = read_end(self.path(rank, "rank"), 1 << 20)
+        printed = read_end(self.path(rank, "log"), MOST_OUTPUT)[-MOST_LINES:]
+        lines = ["rank " + line for line in reported]
+        lines.append("exit {} {}".format(rank, self.codes[rank]))
+        return lines + ["log {} {}".format(rank, line) for line in printed]
+
+
+def kill_group(leader):
+    """Kill a rank and what it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
+
+
+def read_end(path, most):
+    """Return the last lines of a file, which have at most `most` bytes; none if it is missing."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.path.getsize(path) - most))
+            lines = file.read(most).decode("utf-8", "replace").split("\n")
+    except OSError:
+        return []
+    return [line for line in lines if line]
+
+
+def print_line(answer):
+    """Print an answer as a line that starts with the mark."""
+    sys.stdout.write(MARK + json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
 if __name__ == "__main__":
     # DeepSpeed puts its own --local_rank before or after our arguments.
     words = [word for word in sys.argv[1:] if not word.startswith("--local")]
     if words[0] == "look":
         look(words[1], words[2:])
+    elif words[0] == "tries":
+        Tries().serve()
     else:
         Rank(words[1:]).run()

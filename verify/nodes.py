@@ -195,6 +195,15 @@ def look(run: str, user: str, python: str, names: Sequence[str], node: str = "")
     return Section("verify.look", as_trainer(user, script), seconds=LOOK_SECONDS)
 
 
+def tries(run: str, python: str, seconds: int) -> str:
+    """Return the script of a node's parent of tries.
+
+    When that has ended, also because the controller is gone, it ends all else of the run there.
+    """
+    parent = f'sh "$dir/start.sh" {seconds} "$python" "$dir/job.py" tries'
+    return f"{_given({'dir': folder(run), 'python': python})}{parent}\n{PROCESS}{_MINE}{_END}"
+
+
 def rank_output(run: str, user: str) -> Section:
     """Return the section that prints the output of a run's ranks and commands so far."""
     script = f"{_given({'dir': folder(run)})}{_RANK_OUTPUT}"

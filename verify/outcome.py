@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpu_node.verify.isolate import Named, Tried
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a verification ended: `ok` means that every rank computed the right sums.
+    """How a verification ended: `ok` means that every rank computed the right sums, in time.
 
     `how` names the launcher, the ranks and the backend; `size` is that of the large tensor in
-    bytes. `bandwidth` is the bus bandwidth in bytes a second, as nccl-tests count it.
+    bytes. `bandwidth` is the bus bandwidth in bytes a second, as nccl-tests count it. `named` is
+    what is wrong, `working` the largest set that works: the slots of each node. `tries` has the
+    nodes alone, the pairs and the sets that were tried.
     """
 
     ok: bool
@@ -39,3 +44,6 @@ class Outcome:
     bandwidth: float | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    named: tuple[Named, ...] = ()
+    working: Mapping[str, int] = field(default_factory=dict)
+    tries: tuple[Tried, ...] = ()

@@ -68,6 +68,7 @@ class Line(State):
     nccl_log: Annotated[
         tuple[Annotated[str, Field(max_length=4096)], ...], Field(max_length=100)
     ] = ()
+    speeds: Annotated[dict[Short, Bytes], Field(max_length=4096, default_factory=dict)]
     seconds: Annotated[float, Field(gt=0, le=10**6)] | None = None
     bytes: Bytes | None = None
     ranks: Count | None = None

@@ -91,6 +91,17 @@ def network(rank: Rank, port: int) -> list[str]:
     return [f"{names[each]} {each}" if each in names else each for each in addresses]
 
 
+def link(ranks: Iterable[Rank], node: str, port: int) -> float | None:
+    """Return the bytes a second that the interfaces of a node's data allow; None if unknown."""
+    found = {
+        word: rank.reported("speeds")[word] / 8
+        for rank in (each for each in ranks if each.node == node)
+        for word in " ".join(network(rank, port)).replace(",", "").split()
+        if word in (rank.reported("speeds") or {})
+    }
+    return sum(found.values()) or None
+
+
 def _nccl(lines: Iterable[str]) -> list[str]:
     """Return the interfaces in NCCL's log: of the chosen transport, else of the bootstrap."""
     bootstrap: list[str] = []

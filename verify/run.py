@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from pyinfra.api.exceptions import PyinfraError
 from gpu_node.facts.ask.gather import chosen
 from gpu_node.facts.ask.session import close
 from gpu_node.facts.probe.bounds import breaking, in_words
+from gpu_node.inventories.connection.connector import Connector
 from gpu_node.inventories.interrupt import Interrupted
 from gpu_node.inventories.plurals import counted
 from gpu_node.inventories.wanted import NO_GPU
@@ -22,9 +23,10 @@ from gpu_node.verify.outcome import Outcome
 from gpu_node.verify.output import Look
 from gpu_node.verify.plan import TORCHRUN, Placement, Start, kind_of, script
 from gpu_node.verify.ranks import bandwidth, ranks_of, rows
-from gpu_node.verify.request import GLOO, NCCL, Request
+from gpu_node.verify.request import GLOO, LEAST_SECONDS, NCCL, Request
 from gpu_node.verify.sessions import Node, Refused
 from gpu_node.verify.stopping import stop_requests, until
+from gpu_node.verify.tries import Tries
 
 NO_GPUS_USED = "gloo over CPU: GPUs were not used"
 # Beyond the job's own time, for what the launching node does before and after it.
@@ -75,6 +77,7 @@ class _Run:
         )
         self.name = secrets.token_hex(8)
         self.prepared: list[Node] = []
+        self.tries: Tries | None = None
 
     def verified(self, hosts: Sequence[Host]) -> Outcome:
         hosts = [host for host in hosts if host.data.dict().get("gpu_model") != NO_GPU]
@@ -93,7 +96,39 @@ class _Run:
             start = self.start(nodes, looks)
         except _Wrong as error:
             return Outcome(False, problems=(*error.problems, *self.cleared()))
-        return self.reduced(start, nodes, looks)
+        if not all(isinstance(node.host.connector, Connector) for node in nodes):
+            _require(causes.wrong_names(nodes[0].name, looks))
+            return self.reduced(start, nodes, looks)
+        return self.isolated(start, nodes, looks)
+
+    def isolated(self, start: Start, nodes: Sequence[Node], looks: dict[str, Look]) -> Outcome:
+        """Try the nodes alone and together, and run the job where they work."""
+        self.progress("Importing torch on each node")
+        ports = {name: look.port for name, look in looks.items()}
+        tries = self.tries = Tries(start, ports, nodes)
+        tries.open()
+        left = tries.isolate(self.progress)
+        found = tries.found
+        problems = [f"{', '.join(each.members)}: {each.why}" for each in found.named()]
+        problems += causes.wrong_names(nodes[0].name, looks)
+        works = found.ends.get(found.nodes) == ""
+        if found.next() and not works:
+            why = f"found --timeout {start.seconds} (over before all was tried)"
+            problems.append(f"{why}; next: a larger --timeout")
+        if works and not any(causes.wrong_names(nodes[0].name, looks)):
+            start = replace(start, seconds=max(LEAST_SECONDS, int(left)))
+            outcome = self.reduced(start, nodes, looks)
+        else:
+            outcome = _tried(start, tries, looks)
+        slots = {each.peer.name: each.ranks for each in start.placements}
+        return replace(
+            outcome,
+            ok=outcome.ok and not problems,
+            problems=(*problems, *outcome.problems, *self.cleared()),
+            named=tuple(found.named()),
+            working={name: slots[name] for name in found.working()},
+            tries=tuple(each for repeated in found.tries.values() for each in repeated),
+        )
 
     def each(self, things: Sequence[T], work: Callable[[T], R]) -> list[R]:
         """Do `work` for each of them in parallel; raises _Wrong with all reasons."""
@@ -141,7 +176,6 @@ class _Run:
             seconds=self.request.seconds,
             is_root=found[0].root,
         )
-        _require(causes.wrong_names(first.name, looks))
         _require(causes.wrong_launcher(kind_of(start), looks))
         if backend == NCCL:
             _require(f"{name}: torch sees no GPU" for name, look in looks.items() if not look.gpus)
@@ -155,7 +189,7 @@ class _Run:
         outputs = {node.name: each for node, each in zip(nodes, found, strict=True)}
         problems = [
             *([broken] if broken else []),
-            *_contradictions(start, outputs),
+            *causes.contradictions(start, outputs),
             *self.cleared(),
         ]
 
@@ -163,7 +197,7 @@ class _Run:
             return _outcome(start, nodes, looks, {name: outputs[name] for name in names})
 
         blamed = breaking(judged, outputs)
-        problems += [_unreadable(name, why) for name, why in blamed.items()]
+        problems += [causes.unreadable(name, why) for name, why in blamed.items()]
         if len(blamed) == len(outputs):
             return Outcome(False, how=_how(start), size=start.size, problems=tuple(problems))
         outcome = judged(name for name in outputs if name not in blamed)
@@ -175,6 +209,8 @@ class _Run:
         if not self.prepared:
             return ()
         self.progress("Cleaning up")
+        if self.tries is not None:
+            self.tries.close()
         left = tuple(
             each for some in self.state.pool.map(self.ended, self.prepared) for each in some
         )
@@ -214,22 +250,20 @@ def _how(start: Start) -> str:
     return f"{kind_of(start)}, {ranks} on {nodes}, {start.backend}"
 
 
-def _unreadable(name: str, why: str) -> str:
-    return f"{name}: cannot read the output of its ranks: {why}"
-
-
-def _contradictions(start: Start, outputs: Mapping[str, RankOutput]) -> Iterator[str]:
-    """Yield a message for each node whose ranks report what is impossible."""
-    owners: dict[int, str] = {}
-    for name, each in outputs.items():
-        if each.problem:
-            yield _unreadable(name, each.problem)
-        for number in sorted({line["rank"] for line in each.ranks}):
-            if number >= start.ranks:
-                yield f"{name}: reports rank {number}, but the job has {start.ranks} ranks"
-            elif number in owners:
-                yield f"{name}: reports rank {number}, which {owners[number]} reports as well"
-            owners.setdefault(number, name)
+def _tried(start: Start, tries: Tries, looks: dict[str, Look]) -> Outcome:
+    """Return the outcome of tries that failed, with the cause in the output of the smallest."""
+    names = tries.found.nodes
+    outputs = {name: each for some in tries.outputs.values() for name, each in some.items()}
+    outputs |= tries.outputs.get(names, {})
+    failed = (each for each in tries.outputs if tries.found.ends[each])
+    logs = tries.outputs.get(min(failed, key=len, default=()), {})
+    return Outcome(
+        False,
+        rows=rows(names, ranks_of({name: each.ranks for name, each in outputs.items()}), 0),
+        how=_how(start),
+        size=start.size,
+        notes=(*causes.known(logs), *causes.different(looks)),
+    )
 
 
 def _outcome(

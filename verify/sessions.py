@@ -21,6 +21,7 @@ from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import SSH_PORT, Peer, peers_of
 from gpu_node.facts.probe.protocol import MARK, Section, Unreadable, read, render, time_limit
 from gpu_node.facts.probe.request import listed, request_of
+from gpu_node.inventories.connection.capped import Talk
 from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.inventories.schema import InventoryError, NodeWanted
 from gpu_node.verify import nodes
@@ -152,12 +153,12 @@ def end(node: Node, run: str) -> tuple[str, ...]:
     return tuple(f"{node.name}: {what} remains" for what in left)
 
 
-def launch(node: Node, script: str, seconds: int) -> str:
-    """Run the launching node's script; return what broke it, "" if it ran to its end."""
+def launch(node: Node, script: str, seconds: int, stdin: Talk | None = None) -> str:
+    """Run a script as the training user; return what broke it, "" if it ran to its end."""
     try:
         with ctx_host.use(node.host):
             script = nodes.as_trainer(node.user, script)
-            execute(node.host.connector, script, seconds, {"_sudo": node.by_sudo})
+            execute(node.host.connector, script, seconds, {"_sudo": node.by_sudo}, stdin)
     except NoAnswerInTime:
         return f"{node.name}: the launcher did not end within {seconds} s"
     except NoAnswer as error:

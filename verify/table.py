@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from gpu_node.inventories.escape import visible
+from gpu_node.inventories.escape import visible, visible_json
 from gpu_node.inventories.fields.sizes import format_size
+from gpu_node.inventories.plurals import few
 from gpu_node.verify.outcome import Outcome, Row
 
-# Nodes beside each other in one table.
-_BESIDE = 4
+# Nodes beside each other in one table, and pairs below each other.
+_BESIDE, _MOST_PAIRS = 4, 12
 
 
 def render(outcome: Outcome) -> RenderableType:
@@ -21,6 +24,11 @@ def render(outcome: Outcome) -> RenderableType:
     rows = [outcome.rows[at : at + _BESIDE] for at in range(0, len(outcome.rows), _BESIDE)]
     parts: list[RenderableType] = [part for some in rows for part in (_table(some), Text())]
     return Group(*parts, *_lines(outcome))
+
+
+def as_json(outcome: Outcome) -> str:
+    """Return the outcome as JSON: each field of `Outcome` by its name."""
+    return visible_json(json.dumps(asdict(outcome), indent=2, ensure_ascii=False))
 
 
 def _table(rows: Iterable[Row]) -> Table:
@@ -53,7 +61,28 @@ def _rounded(size: int) -> str:
     return f"{size / (1 << 30):.1f}G" if exact.isdigit() else exact
 
 
+def _pairs(outcome: Outcome) -> Iterator[RenderableType]:
+    """Yield a line for each pair that works, the slowest first, then the working set."""
+    pairs = {each.members: each for each in outcome.tries if len(each.members) == 2}
+    lines = [
+        f"{' and '.join(each.members)}: {_rate(each.bandwidth)} of {_rate(each.link)}"
+        for each in sorted(pairs.values(), key=lambda each: each.bandwidth or 0)
+        if not each.why
+    ]
+    for line in few(lines, _MOST_PAIRS, "{} quicker pairs"):
+        yield Text(visible(line))
+    if outcome.working and outcome.named:
+        yield Text("the largest set that works, as a hostfile:")
+        for name, slots in outcome.working.items():
+            yield Text(f"{visible(name)} slots={slots}")
+
+
+def _rate(speed: float | None) -> str:
+    return "an unknown speed" if speed is None else f"{speed / 1e9:.3g} GB/s"
+
+
 def _lines(outcome: Outcome) -> Iterator[RenderableType]:
+    yield from _pairs(outcome)
     for problem in outcome.problems:
         yield Text.assemble(("error", "bold red"), "  ", visible(problem))
     for note in outcome.notes:
@@ -69,5 +98,4 @@ def _lines(outcome: Outcome) -> Iterator[RenderableType]:
 def _speed(outcome: Outcome) -> str:
     if outcome.bandwidth is None:
         return ""
-    speed = outcome.bandwidth / 1e9
-    return f": {speed:.2f} GB/s bus bandwidth with {format_size(outcome.size)}"
+    return f": {outcome.bandwidth / 1e9:.2f} GB/s bus bandwidth with {format_size(outcome.size)}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from gpu_node.cli.console import show
+from gpu_node.verify.isolate import Named, Tried
 from gpu_node.verify.outcome import Outcome, Row
-from gpu_node.verify.table import render
+from gpu_node.verify.table import as_json, render
 
 ROW = Row(
     node="a100-01",
@@ -50,3 +53,22 @@ def test_more_nodes_than_fit_beside_each_other(capsys: pytest.CaptureFixture[str
     show(render(Outcome(True, tuple(Row(node=name, stage="done") for name in names))))
     output = capsys.readouterr().out
     assert [word for word in output.split() if word in names] == names
+
+
+def test_what_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """The slowest pairs first, each as its last try was, and the set that works as a hostfile."""
+    tries = [
+        Tried(("a", "b"), bandwidth=2e8, link=1.25e9),
+        Tried(("a", "c"), "fails"),
+        Tried(("b", "c"), bandwidth=1e8),
+        Tried(("a", "b"), bandwidth=3e8, link=1.25e9),
+    ]
+    outcome = Outcome(False, named=(Named(("c",), "x"),), working={"a": 8}, tries=tuple(tries))
+    show(render(outcome))
+    assert capsys.readouterr().out.splitlines()[:4] == [
+        "b and c: 0.1 GB/s of an unknown speed",
+        "a and b: 0.3 GB/s of 1.25 GB/s",
+        "the largest set that works, as a hostfile:",
+        "a slots=8",
+    ]
+    assert json.loads(as_json(outcome))["named"] == [{"members": ["c"], "why": "x"}]

@@ -1,0 +1,93 @@
+"""A run after its tries: when the job of the launcher follows, and what the outcome has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.verify import run as module
+from gpu_node.verify.isolate import Found, Tried
+from gpu_node.verify.nodes import RankOutput
+from gpu_node.verify.outcome import Outcome
+from gpu_node.verify.plan import Placement, Start
+from gpu_node.verify.request import Request
+from tests.verify.test_causes import LOOK
+from tests.verify.test_hostile import node
+
+NAMES = ("a100-01", "v100-01")
+START = Start(
+    run="r",
+    kind="torchrun",
+    placements=tuple(Placement(Peer(name=name, address="x"), "/p", "2.1.0", 2) for name in NAMES),
+    port=29500,
+    backend="gloo",
+    size=1024,
+    seconds=60,
+)
+ALONE = [Tried((name,)) for name in NAMES]
+WORKS, FAILS = Tried(NAMES, seconds=1), Tried(NAMES, "a reason")
+
+
+def isolated(
+    monkeypatch: pytest.MonkeyPatch, tries: list[Tried], left: float = 40, **look: object
+) -> tuple[Outcome, list[int]]:
+    """Return the outcome of a run with these tries, and the seconds that jobs got."""
+    jobs: list[int] = []
+
+    class Done:
+        def __init__(self, *_: object) -> None:
+            self.found = Found(NAMES, tries)
+            self.outputs = {each.members: {name: RankOutput() for name in NAMES} for each in tries}
+
+        def open(self) -> None: ...
+
+        def close(self) -> None: ...
+
+        def isolate(self, progress: object) -> float:
+            return left
+
+    def reduced(self: Any, start: Start, *_: object) -> Outcome:
+        jobs.append(start.seconds)
+        return Outcome(True)
+
+    monkeypatch.setattr(module, "Tries", Done)
+    monkeypatch.setattr(module._Run, "reduced", reduced)
+    looks = {name: LOOK.model_copy(update=look) for name in NAMES}
+    state: Any = None
+    run = module._Run(state, "i", Request(), lambda stage: None)
+    return run.isolated(START, [node(name) for name in NAMES], looks), jobs
+
+
+def test_the_job_follows_where_all_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the time that is left, and enough to import torch."""
+    outcome, jobs = isolated(monkeypatch, [*ALONE, WORKS])
+    assert (outcome.ok, outcome.working, jobs) == (True, dict.fromkeys(NAMES, 2), [40])
+    assert isolated(monkeypatch, [*ALONE, WORKS], left=2.5)[1] == [10]
+
+
+def test_no_job_follows_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would fail as well, and take its whole time."""
+    outcome, jobs = isolated(monkeypatch, [*ALONE, FAILS])
+    assert (outcome.ok, jobs, outcome.how) == (False, [], "torchrun, 4 ranks on 2 nodes, gloo")
+    assert outcome.problems == ("a100-01, v100-01: a reason",)
+    assert [each.members for each in outcome.named] == [NAMES]
+    assert [row.node for row in outcome.rows] == [*NAMES]
+
+
+def test_no_job_follows_a_name_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A launcher would start ranks on another node than it says."""
+    wrong = dict.fromkeys(NAMES, "127.0.1.1")
+    outcome, jobs = isolated(monkeypatch, [*ALONE, WORKS], names=wrong)
+    assert (outcome.ok, jobs, outcome.named) == (False, [], ())
+    assert "v100-01: a100-01 resolves to 127.0.1.1 there" in outcome.problems[0]
+
+
+def test_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is verified, and the message has the next step."""
+    outcome, jobs = isolated(monkeypatch, ALONE, left=0)
+    assert (outcome.ok, jobs) == (False, [])
+    assert outcome.problems == (
+        "found --timeout 60 (over before all was tried); next: a larger --timeout",
+    )

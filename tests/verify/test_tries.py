@@ -1,0 +1,111 @@
+"""What a node's parent of tries sends, and what comes of answers that are wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from gpu_node.facts.probe.peers import Peer
+from gpu_node.verify.nodes import MARK, RankOutput
+from gpu_node.verify.plan import Placement, Start
+from gpu_node.verify.tries import Parent, judged
+from tests.verify.test_hostile import honest, node
+from tests.verify.test_ranks import SMALL, lines
+
+START = Start(
+    run="r",
+    kind="torchrun",
+    placements=tuple(
+        Placement(Peer(name=name, address="10.0.0.4"), "/p", "2.1.0", 1) for name in ("a", "b")
+    ),
+    port=29500,
+    backend="gloo",
+    size=1024,
+    seconds=60,
+)
+
+
+def answered(*texts: str) -> Parent:
+    """Return a parent that has printed these texts."""
+    parent = Parent(node())
+    for text in texts:
+        parent.hear("stdout", text.encode())
+    return parent
+
+
+def test_an_answer() -> None:
+    """In whatever parts it comes; other lines are ignored."""
+    given = json.dumps({"id": 3, "output": 'rank {"rank": 0, "stage": "done"}\nexit 0 0'})
+    text = f"Welcome\n{MARK}{json.dumps({'ready': True})}\n{MARK}{given}\n"
+    parent = answered(*text)
+    assert parent.is_ready
+    assert parent.answers == {3: RankOutput(ranks=({"rank": 0, "stage": "done"},), exits={0: 0})}
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "null", '{"id": "x"}', '{"id": 1}', '{"id": 1e999}', "[" * 100_000, "\\x00"]
+)
+def test_an_invalid_answer(text: str) -> None:
+    """It is no answer, and the reason why the node is silent."""
+    parent = answered(f"{MARK}{text}\n")
+    assert (parent.is_ready, parent.answers) == (False, {})
+
+
+def test_what_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tries at once, an empty line now and then, and an end."""
+    now = [time.monotonic()]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    parent = Parent(node())
+    assert parent.more() == b""
+    parent.send({"id": 1})
+    parent.send({"id": 2})
+    assert (parent.more(), parent.more()) == (b'{"id": 1}\n{"id": 2}\n', b"")
+    now[0] += 11
+    assert (parent.more(), parent.more()) == (b"\n", b"")
+    parent.close()
+    parent.send({"id": 3})
+    assert parent.more() is None
+
+
+def test_a_try_that_works() -> None:
+    """What it takes, and what the slowest link allows; unknown if one is unknown."""
+    fast = {"speeds": {"bond0": 10**10}, "interfaces": SMALL["interfaces"]}
+    slow = {"speeds": {"bond0": 10**9}, "interfaces": SMALL["interfaces"]}
+    found = [honest(0), honest(1)]
+    known = {
+        name: each.model_copy(update={"ranks": ({**each.ranks[0], **more}, *each.ranks[1:])})
+        for name, each, more in zip("ab", found, (fast, slow), strict=True)
+    }
+    tried = judged(START, known, [])
+    assert (tried.members, tried.why, tried.seconds) == (("a", "b"), "", 0.5)
+    assert (tried.bandwidth, tried.link) == ((1 << 20) / 0.5, 10**9 / 8)
+    assert not tried.is_quick
+    assert judged(START, {**known, "a": honest(0)}, []).link is None
+
+
+@pytest.mark.parametrize(
+    ("output", "silent", "why"),
+    [
+        (RankOutput(), ["b: its Python ended: Killed"], "b: its Python ended: Killed"),
+        (RankOutput(problem="9 is no stage"), [], "b: cannot read the output of its ranks: 9 is"),
+        (honest(0), [], "b: reports rank 0, which a reports as well"),
+        (RankOutput(ranks=tuple(lines(1, "started"))), [], "rank 1 (b) did not get past 'started'"),
+        (RankOutput(ranks=({"rank": 1, "stage": "failed"},)), [], "not understood: KeyError"),
+    ],
+    ids=["silent", "a problem", "another's rank", "a rank that hangs", "a rank that never began"],
+)
+def test_a_try_that_fails(output: RankOutput, silent: list[str], why: str) -> None:
+    """The first reason is given."""
+    tried = judged(START, {"a": honest(0), "b": output}, silent)
+    assert tried.why.startswith(why)
+
+
+def test_a_try_of_a_lying_node() -> None:
+    """A try does not raise, whatever is missing in its output."""
+    done: dict[str, Any] = {"rank": 1, "stage": "done"}
+    assert (
+        "not understood" in judged(START, {"a": honest(0), "b": RankOutput(ranks=(done,))}, []).why
+    )

@@ -1,0 +1,194 @@
+"""Tries: a parent on each node forks the ranks of each, and prints what they report."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+
+import gevent
+
+from gpu_node.facts.probe.bounds import in_words, read_json
+from gpu_node.inventories.plurals import few
+from gpu_node.verify import causes, nodes, sessions
+from gpu_node.verify.isolate import Found, Members, Tried
+from gpu_node.verify.nodes import MARK, RankOutput
+from gpu_node.verify.plan import Start
+from gpu_node.verify.ranks import bandwidth, link, ranks_of
+from gpu_node.verify.sessions import Node
+
+# How often a line is sent to a parent, which ends without one.
+_BEAT_SECONDS = 10
+# The least that a try may take, how often longer than a node alone, and what an answer may be late.
+_LEAST_SECONDS, _TIMES, _LATE_SECONDS = 15, 4, 5
+# A larger tensor shows nothing more, and a slow link would take too long for it.
+_MOST_SIZE = 16 << 20
+# How many of the sets of a round are shown.
+_SHOWN = 4
+
+
+class Parent:
+    """The session with a node's parent: a `Talk`; `ended` is why it has ended."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.answers: dict[int, RankOutput] = {}
+        self.is_ready, self.ended = False, ""
+        self._to_send: list[bytes] | None = []
+        self._sent, self._begun, self._last = time.monotonic(), bytearray(), ""
+
+    def begin(self, script: str, seconds: int) -> None:
+        """Begin its script, which runs until it is closed."""
+        gevent.spawn(self._run, script, seconds)
+
+    def _run(self, script: str, seconds: int) -> None:
+        broken = sessions.launch(self.node, script, seconds, self)
+        self.ended = broken or f"{self.node.name}: its Python ended: {self._last or 'no output'}"
+
+    def send(self, given: Mapping[str, object]) -> None:
+        """Send a try."""
+        if self._to_send is not None:
+            self._to_send.append(json.dumps(given).encode() + b"\n")
+
+    def close(self) -> None:
+        """Have it end."""
+        self._to_send = None
+
+    def more(self) -> bytes | None:
+        """Return the tries to send, or now and then an empty line."""
+        if self._to_send is None:
+            return None
+        now = time.monotonic()
+        if not self._to_send and now < self._sent + _BEAT_SECONDS:
+            return b""
+        sent, self._to_send, self._sent = b"".join(self._to_send) or b"\n", [], now
+        return sent
+
+    def hear(self, stream: str, data: bytes) -> None:
+        """Take the answers in what it prints; other lines are kept as the reason of its end."""
+        self._begun += data
+        if b"\n" in data:
+            *lines, rest = bytes(self._begun).split(b"\n")
+            self._begun = bytearray(rest)
+            for line in (each.decode("utf-8", "replace") for each in lines):
+                if line.startswith(MARK):
+                    self._take(line.removeprefix(MARK))
+                else:
+                    self._last = line.strip()[:300] or self._last
+
+    def _take(self, text: str) -> None:
+        try:
+            answer = read_json(text)
+            self.is_ready = self.is_ready or answer.get("ready") is True
+            if "id" in answer:
+                self.answers[int(answer["id"])] = nodes.parse_rank_output(str(answer["output"]))
+        except Exception as error:  # of any class: the node's answer caused it
+            self._last = f"invalid answer: {in_words(error)}"
+
+
+class Tries:
+    """The tries of a run so far: what they show, and what the ranks of each set printed last.
+
+    `start` is the run whose ranks are forked; `ports` are free on the nodes.
+    """
+
+    def __init__(self, start: Start, ports: Mapping[str, int], nodes: Sequence[Node]) -> None:
+        self.start, self.ports = start, ports
+        self.found = Found([node.name for node in nodes], [])
+        self.outputs: dict[Members, dict[str, RankOutput]] = {}
+        self._parents = {node.name: Parent(node) for node in nodes}
+        self._numbers = count()
+
+    def open(self) -> None:
+        """Start the parents, and wait until each has imported torch or has ended."""
+        seconds = nodes.LOOK_SECONDS + 2 * self.start.seconds
+        for each in self.start.placements:
+            script = nodes.tries(self.start.run, each.python, seconds)
+            self._parents[each.peer.name].begin(script, seconds + _LATE_SECONDS)
+        self._wait(lambda parent: parent.is_ready, self._parents, nodes.LOOK_SECONDS)
+
+    def close(self) -> None:
+        """End the parents."""
+        for each in self._parents.values():
+            each.close()
+        self._wait(lambda parent: False, self._parents, _LATE_SECONDS)
+
+    def isolate(self, progress: Callable[[str], None]) -> float:
+        """Try until nothing is left to find or the time is over; return the seconds left."""
+        end, most = time.monotonic() + self.start.seconds, float(self.start.seconds)
+        done: list[Tried] = []
+        while (left := end - time.monotonic()) >= 1 and (sets := self.found.next()):
+            progress(f"Trying {', '.join(few(map('+'.join, sets), _SHOWN))}")
+            began = time.monotonic()
+            done += self._tried(sets, int(min(left, most)))
+            if len(done) == len(sets):  # each node alone
+                most = max(_LEAST_SECONDS, _TIMES * (time.monotonic() - began))
+            self.found = Found(self.found.nodes, done)
+        return end - time.monotonic()
+
+    def _tried(self, sets: Sequence[Members], seconds: int) -> list[Tried]:
+        """Try sets of nodes at the same time."""
+        end = time.monotonic() + seconds + _LATE_SECONDS
+        begun = [self._begun(members, seconds) for members in sets]
+        return [self._ended(*each, end - time.monotonic()) for each in begun]
+
+    def _begun(self, members: Members, seconds: int) -> tuple[Start, int]:
+        """Begin a try; return it and its number."""
+        of = tuple(each for each in self.start.placements if each.peer.name in members)
+        size, port = min(self.start.size, _MOST_SIZE), self.ports[members[0]]
+        start = replace(self.start, placements=of, port=port, size=size, seconds=seconds)
+        number, first = next(self._numbers), 0
+        for each in of:
+            given: dict[str, object] = {"id": number, "first": first, "ranks": each.ranks}
+            given |= {"world": start.ranks, "master": start.master, "port": port, "size": size}
+            given |= {"backend": start.backend, "seconds": seconds}
+            self._parents[each.peer.name].send(given)
+            first += each.ranks
+        return start, number
+
+    def _ended(self, start: Start, number: int, seconds: float) -> Tried:
+        """Wait for the answers of a try, and judge it."""
+        members = tuple(each.peer.name for each in start.placements)
+        self._wait(lambda parent: number in parent.answers, members, seconds)
+        parents = {name: self._parents[name] for name in members}
+        silent = [
+            each.ended or f"{name}: no answer within {start.seconds} s"
+            for name, each in parents.items()
+            if number not in each.answers
+        ]
+        outputs = {name: each.answers.get(number, RankOutput()) for name, each in parents.items()}
+        self.outputs[members] = outputs
+        return judged(start, outputs, silent)
+
+    def _wait(
+        self, is_done: Callable[[Parent], bool], names: Iterable[str], seconds: float
+    ) -> None:
+        """Wait until it is so of these nodes' parents that have not ended."""
+        end, waited = time.monotonic() + seconds, [self._parents[name] for name in names]
+        while time.monotonic() < end and not all(each.ended or is_done(each) for each in waited):
+            gevent.sleep(0.02)
+
+
+def judged(start: Start, outputs: Mapping[str, RankOutput], silent: Sequence[str]) -> Tried:
+    """Return how a try ended, from what the ranks of its nodes reported."""
+    members = tuple(outputs)
+    try:
+        ranks = ranks_of({name: each.ranks for name, each in outputs.items()})
+        problems = [*silent, *causes.contradictions(start, outputs)]
+        problems = problems or [*causes.stopped(start, ranks, outputs)]
+        if not problems and len(ranks) != start.ranks:
+            problems = [f"only {len(ranks)} of {start.ranks} ranks reported a result"]
+        if problems:
+            return Tried(members, problems[0])
+        links = [link(ranks, name, start.port) for name in members]
+        return Tried(
+            members,
+            seconds=max(rank.stages["done"]["seconds"] for rank in ranks),
+            bandwidth=bandwidth(ranks),
+            link=min((each for each in links if each), default=None) if all(links) else None,
+            devices=", ".join(str(rank.reported("device")) for rank in ranks),
+        )
+    except Exception as error:  # of any class: the answer of a node caused it
+        return Tried(members, f"not understood: {in_words(error)}")
