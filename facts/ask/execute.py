@@ -8,7 +8,7 @@ inventory has no pyinfra host: `onboarding.trust.session` reads its answers with
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pyinfra.api import StringCommand
@@ -33,16 +33,16 @@ def execute(
     command: StringCommand | str,
     seconds: float,
     rights: Rights = SSH_USER,
-    stdin: Sequence[str] = (),
+    stdin: Any = (),
     show: bool = False,
 ) -> tuple[bool, CommandOutput]:
     """Return whether a command ended with 0, and what it printed; `show` prints it at once.
 
-    `stdin` is a list of lines. Raises NoAnswer.
+    `stdin` is a list of lines, or a `Talk` of the connection. Raises NoAnswer.
     """
     if isinstance(command, str):
         command = StringCommand(command)
-    given = {**rights, "_timeout": seconds, **({"_stdin": list(stdin)} if stdin else {})}
+    given = {**rights, "_timeout": seconds, **({"_stdin": stdin} if stdin else {})}
     try:
         return connector.run_shell_command(command, show, False, **given)
     except TimeoutError:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 import gevent
 from pyinfra.api import Config, Host, Inventory, State
@@ -24,6 +24,7 @@ from pyinfra.connectors.ssh import SSHConnector
 from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state
 from pyinfra_cli.exceptions import UnexpectedExternalError
 from pyinfra_cli.inventory import make_inventory
+from typing_extensions import TypeVar
 
 from gpu_node.facts.ask.patience import DEEP_LAST_SECONDS, GivenUp, Patience
 from gpu_node.facts.ask.pyinfra_file import (
@@ -52,32 +53,24 @@ VERIFIED = {"ssh_strict_host_key_checking": "yes"}
 _NUMBER = re.compile(r"\[Errno (?:None|-?[0-9]+)\] ")
 
 
+T = TypeVar("T", default="NodeState")
+
+
 @dataclass(frozen=True)
-class Answer:
-    """One node's answer: the inventory's data about it, and its state or an error."""
+class Answer(Generic[T]):
+    """One node's answer: the inventory's data about it, and its state or an error.
+
+    Where something else was asked than its state, `state` is the result of that.
+    """
 
     data: dict[str, Any]
-    state: NodeState | None = None
+    state: T | None = None
     error: str | None = None
     reached: bool = False
     # The exception whose text `error` is.
     cause: Exception | None = None
     # The Slurm job that read the state; None where a login did.
     slurm_job: int | None = None
-
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class _Reply(Generic[T]):
-    """The result of asking one node; the other fields are those of `Answer`."""
-
-    data: dict[str, Any]
-    result: T | None = None
-    error: str | None = None
-    reached: bool = False
-    cause: Exception | None = None
 
 
 class NoHosts(PyinfraError):
@@ -124,7 +117,7 @@ def gather(
     Raises PyinfraError for an unusable inventory, `NoHosts` if no host is left.
     """
     last = DEEP_LAST_SECONDS if deep else None
-    replies = _each(
+    return _each(
         inventory_path,
         limits,
         lambda host: probe(host, deep=deep, only=only),
@@ -133,10 +126,6 @@ def gather(
         meanwhile,
         waiting,
     )
-    return {
-        name: Answer(reply.data, reply.result, reply.error, reply.reached, reply.cause)
-        for name, reply in replies.items()
-    }
 
 
 def ask_each(
@@ -148,7 +137,7 @@ def ask_each(
     """
     replies = _each(inventory_path, limits, lambda host: ask(host, sections))
     return {
-        name: reply.result if reply.result is not None else reply.error or "no answer"
+        name: reply.state if reply.state is not None else reply.error or "no answer"
         for name, reply in replies.items()
     }
 
@@ -161,13 +150,13 @@ def _each(
     data: Mapping[str, object] | None = None,
     meanwhile: Iterable[None] = (),
     waiting: Callable[[Sequence[str]], None] = lambda names: None,
-) -> dict[str, _Reply[T]]:
+) -> dict[str, Answer[T]]:
     """Connect to the nodes and do `work` with each, by host name in the inventory's order."""
     with chosen(inventory_path, limits, data or {}) as (state, hosts):
         patience = Patience(len(hosts), last)
         left = {host.name: None for host in hosts}
 
-        def one(host: Host) -> _Reply[T]:
+        def one(host: Host) -> Answer[T]:
             reply = _reply(state, host, work, patience)
             del left[host.name]
             waiting(tuple(left))
@@ -204,9 +193,7 @@ def chosen(
 
 def host_data(inventory_path: str, name: str) -> dict[str, Any]:
     """Return an inventory's data about one host, without contacting it; raises NoHosts."""
-    hosts = all_data(inventory_path)
-    if not hosts:
-        raise _no_host(inventory_path)
+    hosts = limited_data(inventory_path, ())
     if name not in hosts:
         close = get_close_matches(name, list(hosts), n=1)
         hint = f", did you mean {close[0]}?" if close else ""
@@ -223,13 +210,13 @@ def all_data(inventory_path: str) -> dict[str, dict[str, Any]]:
         return {host.name: host.data.dict() for host in _inventory(inventory_path, cwd)}
 
 
-def named_groups(inventory_path: str) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Return an inventory's data about every host, and the names of its groups; contacts none."""
+def named_groups(inventory_path: str) -> dict[str, tuple[dict[str, Any], list[str]]]:
+    """Return an inventory's data about every host, and the host's groups; contacts none.
+
+    pyinfra puts all hosts into a group of the file's name as well.
+    """
     with chosen(inventory_path) as (_, hosts):
-        # pyinfra puts all hosts into a group of the file's name as well.
-        groups = dict.fromkeys(group for host in hosts for group in host.groups)
-        own = [group for group in groups if group not in ("all", Path(inventory_path).stem)]
-        return {host.name: host.data.dict() for host in hosts}, own
+        return {host.name: (host.data.dict(), list(host.groups)) for host in hosts}
 
 
 def limited_data(inventory_path: str, limits: Iterable[str]) -> dict[str, dict[str, Any]]:
@@ -335,7 +322,7 @@ def connect(state: State, host: Host) -> None:
     tune(host.connector)
 
 
-def _reply(state: State, host: Host, work: Callable[[Host], T], patience: Patience) -> _Reply[T]:
+def _reply(state: State, host: Host, work: Callable[[Host], T], patience: Patience) -> Answer[T]:
     """Connect to one node and ask it; no exception leaves this function."""
     data = host.data.dict()
     with ctx_host.use(host):
@@ -344,13 +331,13 @@ def _reply(state: State, host: Host, work: Callable[[Host], T], patience: Patien
             with patience.asking(host):
                 connect(state, host)
                 reached = True
-                return _Reply(data, result=work(host), reached=True)
+                return Answer(data, work(host), reached=True)
         except NotConnected as error:
-            return _Reply(data, error=str(error), cause=error.cause)
+            return Answer(data, error=str(error), cause=error.cause)
         except (ProbeError, GivenUp) as error:
-            return _Reply(data, error=str(error), reached=reached)
+            return Answer(data, error=str(error), reached=reached)
         except Exception as error:  # an error of one node must not end the others
-            return _Reply(data, error=f"not understood: {in_words(error)}", reached=True)
+            return Answer(data, error=f"not understood: {in_words(error)}", reached=True)
         finally:
             # It may be given up in the moment of its answer.
             with suppress(GivenUp):

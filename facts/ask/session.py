@@ -88,17 +88,24 @@ def probe(
     asked = time.time()
     lines = _answered(connector, script, time_limit(fact.asked))
     fact.times = Times(asked, time.time())
-    return _reached(state_of(fact, lines, request), connector)
+    state = state_of(fact, lines, request)
+    if fact.by and state.ssh.sudo_refusal:
+        getattr(connector, "sudo_refuses", str)(state.ssh.sudo_refusal)
+    reached = _host_key(connector)
+    return state.model_copy(update={"ssh": state.ssh.model_copy(update={"reached": reached})})
 
 
-def _reached(state: NodeState, connector: BaseConnector) -> NodeState:
-    """Add the host key of the session, which known_hosts has: the files may have another one."""
+def is_recent(state: NodeState, connector: BaseConnector, seconds: float) -> bool:
+    """Whether a state is of the machine that a session reaches, and at most so many seconds old."""
+    age = time.time() - (state.clock.asked or 0)
+    return 0 <= age <= seconds and state.ssh.reached == _host_key(connector)
+
+
+def _host_key(connector: BaseConnector) -> str | None:
+    """Return the host key of a session, which known_hosts has: the files may have another one."""
     transport = _transport(connector)
     key = transport.get_remote_server_key() if transport else None
-    if key is None:
-        return state
-    reached = f"{key.get_name()} {key.get_base64()}"
-    return state.model_copy(update={"ssh": state.ssh.model_copy(update={"reached": reached})})
+    return None if key is None else f"{key.get_name()} {key.get_base64()}"
 
 
 def state_of(fact: NodeProbe, lines: list[str], request: ProbeRequest) -> NodeState:

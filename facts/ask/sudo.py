@@ -14,11 +14,12 @@ _LONGEST = 200
 
 
 class Refusal(NamedTuple):
-    """A refusal of sudo: its output, the reason, and the next step."""
+    """A refusal of sudo: its output, the reason, the next step, and whether a password is all."""
 
     words: str
     reason: str
     fix: str
+    asks: bool
 
 
 class _Known(NamedTuple):
@@ -27,14 +28,24 @@ class _Known(NamedTuple):
     pattern: str
     reason: str
     fix: str
+    asks: bool = False
 
 
 _LINE = f"{_VISUDO} `USER ALL=(ALL) NOPASSWD: ALL`"
 _ALLOW = f"{_LINE}; {AS_ROOT}"
-_ANOTHER = "type it again; --limit selects the nodes that have the same password"
+_ANOTHER = (
+    "type it again; gpu-node drift and deploy take --limit, which selects the nodes that have the "
+    "same password"
+)
 # The first kind that matches a line of output counts: a request for a password is the last line.
 _KNOWN = (
     _Known(r"^sudo refuses this password", "the password is not the one of USER there", _ANOTHER),
+    _Known(
+        r"^this password was not tried: .* is silent",
+        "no node has accepted the password yet, and sudo of others does not answer",
+        "on those nodes, run time sudo -n true; gpu-node drift and deploy take --limit, which "
+        "leaves them out",
+    ),
     _Known(
         r"^this password was not tried",
         "another node has refused the password: more attempts could lock the account",
@@ -87,6 +98,7 @@ _KNOWN = (
         r"authentication is required",
         "sudo asks USER for a password",
         f"run gpu-node with --ask-sudo-password, or {_ALLOW}",
+        asks=True,
     ),
 )
 _OTHER = _Known("", "sudo does not run commands as root for USER", _ALLOW)
@@ -107,6 +119,11 @@ def why_refused(output: str, user: str = "") -> Refusal:
     return _refusal(_OTHER, lines[-1] if lines else "no output", user)
 
 
+def asks_password(refusal: str | None) -> bool:
+    """Whether sudo refuses because it was given no password."""
+    return refusal is not None and why_refused(refusal).asks
+
+
 def line_for(user: str) -> str:
     """Return how to let a user run sudo without a password: the line for sudoers."""
     return _LINE.replace("USER", user or "USER")
@@ -114,4 +131,4 @@ def line_for(user: str) -> str:
 
 def _refusal(known: _Known, words: str, user: str) -> Refusal:
     reason = known.reason.replace("USER", user or "the SSH user")
-    return Refusal(words[:_LONGEST], reason, known.fix.replace("USER", user or "USER"))
+    return Refusal(words[:_LONGEST], reason, known.fix.replace("USER", user or "USER"), known.asks)

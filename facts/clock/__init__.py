@@ -2,8 +2,6 @@
 
 import re
 
-from typing_extensions import override
-
 from gpu_node.facts.probe.base import AreaFact, State
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
 
@@ -59,8 +57,4 @@ class Clock(AreaFact):
 
     sections = SECTIONS
     state = ClockState
-
-    @staticmethod
-    @override
-    def parse(readings: Readings) -> ClockState:
-        return parse(readings)
+    parse = staticmethod(parse)

@@ -8,6 +8,7 @@ from gpu_node.facts.probe import owner
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.protocol import Unreadable
+from gpu_node.facts.probe.readers import by_word
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.probe.training_user import SHARED as AS_USER
@@ -59,13 +60,10 @@ def script(request: ProbeRequest) -> str:
 
 def parse(lines: Sequence[str]) -> CudaInit:
     """Parse `cuda KIND WORDS` lines: library, closed, untried, lacks, missing, or the result."""
-    rows = [line.split(" ", 2)[1:] for line in lines]
-    words = {row[0]: " ".join(row[1:]) for row in rows}
-    values: dict[str, object] = {
-        "library": words.get("library", ""),
-        "closed": [" ".join(row[1:]) for row in rows if row[0] == "closed"],
-        "untried": words.get("untried", ""),
-    }
+    rows = by_word(line.removeprefix("cuda ") for line in lines)
+    words = {word: several[-1] for word, several in rows.items()}
+    library, untried = words.get("library", ""), words.get("untried", "")
+    values = {"library": library, "closed": rows["closed"], "untried": untried}
     if "code" in words:
         return CudaInit.model_validate({**values, "code": int(words["code"])})
     if "lacks" in words:

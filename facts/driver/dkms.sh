@@ -81,3 +81,18 @@ by_files() {
   [ -z "$status" ] || printf '%s\n' "${status#?}"
 }
 by_files || dkms status 2>/dev/null | sed -n '/^nvidia[-a-z]*[,\/]/s/^/status /p'
+# A log in the folder of a build is what a failed one leaves.
+for f in "$tree"/nvidia*/*/build/make.log; do
+  [ -f "$f" ] && [ -r "$f" ] || continue
+  head -c 4000000 "$f" | awk '
+    NR == 1 && / for kernel / {
+      kernel = $0; sub(/.* for kernel /, "", kernel); sub(/ .*/, "", kernel)
+      version = $0; sub(/ for kernel .*/, "", version); sub(/.*-/, "", version)
+      next
+    }
+    kernel == "" { exit }
+    /: (fatal )?error: |^ERROR: |undefined!/ {
+      print "failed " version " " kernel " " substr($0, 1, 300); exit
+    }'
+done
+exit 0

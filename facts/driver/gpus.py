@@ -6,17 +6,18 @@ from collections.abc import Iterable, Mapping
 from gpu_node.facts.driver import cuda_init
 from gpu_node.facts.driver.cuda_init import CudaInit
 from gpu_node.facts.probe import bounds, checked
-from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.base import Parsers, State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.process import SHARED as PROCESS
-from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable
+from gpu_node.facts.probe.protocol import Part, Section, Unreadable
+from gpu_node.facts.probe.readers import Columns
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
 # The first level of the keys that `_gpu` reads; nothing else of a GPU is sent.
 _LEVELS = (
     *("product name", "product architecture", "gpu uuid", "persistence mode", "compute mode"),
-    *("fb memory usage", "ecc mode", "ecc errors", "retired pages", "remapped rows"),
+    *("mig mode", "fb memory usage", "ecc mode", "ecc errors", "retired pages", "remapped rows"),
 )
 _HEAD = re.compile(r"GPU [0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f]+\.[0-9A-Fa-f]")
 _MODE = re.compile(r"[A-Z][A-Za-z_]+")
@@ -59,7 +60,7 @@ class Gpu(State):
     `mode` is the compute mode: Default, Exclusive_Process or Prohibited. `uncorrected` are the ECC
     errors since the driver was loaded, `sram_uncorrected` those of its life. A GPU remaps rows of
     its memory (since Ampere), or retires pages (before): `remap_pending` and `retirement_pending`
-    wait for a reset.
+    wait for a reset. `mig`: it is split into instances.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Gpu(State):
     remap_failed: bool | None = None
     retired_pages: int | None = None
     retirement_pending: bool | None = None
+    mig: bool | None = None
 
 
 class Smi(State):
@@ -96,7 +98,12 @@ class Device(State):
 
     slot: str
     id: str
-    driver: str
+    driver: str = ""
+
+    @property
+    def is_given_away(self) -> bool:
+        """Whether the machine keeps it for virtual machines: no job of its own gets it."""
+        return self.driver in ("vfio-pci", "pci-stub", "pciback", "xen-pciback")
 
 
 # More GPUs than a machine has.
@@ -112,20 +119,17 @@ class Process(State):
     path: str = ""
 
 
-def parse_answers(text: str) -> tuple[Smi, CudaInit | str]:
-    """Parse the answer of nvidia-smi, and `cuda` lines about cuInit.
-
-    A text instead of the result of cuInit is why that could not be read.
-    """
+def parse_answers(text: str) -> Part[tuple[Smi, CudaInit | None]]:
+    """Parse the answer of nvidia-smi, and `cuda` lines about cuInit, which may be unknown."""
     lines = lines_of(text)
     smi = parse_smi("\n".join(line for line in lines if not line.startswith("cuda ")))
     if smi.code is None:
         why = "the nvidia module is not loaded" if smi.skipped else "nvidia-smi is not installed"
-        return smi, CudaInit(untried=why)
+        return Part((smi, CudaInit(untried=why)))
     try:
-        return smi, cuda_init.parse([line for line in lines if line.startswith("cuda ")])
+        return Part((smi, cuda_init.parse([line for line in lines if line.startswith("cuda ")])))
     except Exception as error:  # of any class: what is read of nvidia-smi stays
-        return smi, f"cuInit: {bounds.in_words(error)}"
+        return Part((smi, None), f"cuInit: {bounds.in_words(error)}")
 
 
 def parse_smi(text: str) -> Smi:
@@ -177,6 +181,7 @@ def _gpu(known: Mapping[str, str], driver: str) -> Gpu:
             known.get(f"retired pages/{kind} bit ecc") for kind in ("single", "double")
         ),
         retirement_pending=_switch(known.get("retired pages/pending page blacklist")),
+        mig=_switch(known.get("mig mode/current")),
     )
 
 
@@ -207,19 +212,12 @@ def _errors(known: Mapping[str, str], place: str) -> int | None:
     )
 
 
-def parse_devices(text: str) -> tuple[Device, ...]:
-    """Parse lines of a slot, a device id and the driver's name."""
-    rows = [(*line.split(), "")[:3] for line in lines_of(text)]
-    return tuple(Device(slot=slot, id=id_, driver=driver) for slot, id_, driver in rows)
+_PROCESSES = Columns(Process, "pid user command path")
 
 
 def parse_processes(text: str) -> tuple[Process, ...]:
-    """Parse lines of a pid, a user, a command and the path of its executable."""
-    rows = [line.split("\t") for line in lines_of(text)]
-    processes = [
-        Process(pid=int(pid), user=user, command=name, path=path) for pid, user, name, path in rows
-    ]
-    return tuple(sorted(processes, key=lambda each: each.pid))
+    """Parse columns, and sort by the pids."""
+    return tuple(sorted(_PROCESSES(text), key=lambda each: each.pid))
 
 
 def parse_uuids(text: str) -> tuple[str, ...]:
@@ -231,18 +229,9 @@ def parse_uuids(text: str) -> tuple[str, ...]:
     return uuids
 
 
-def parse(readings: Readings) -> dict[str, object]:
-    """Return the values of the area's fields about GPUs."""
-    smi, cuda = readings.take("driver.smi", parse_answers) or (None, None)
-    if isinstance(cuda, str):
-        readings.unread.append(Unread("driver.smi", cuda))
-        cuda = None
-    return {
-        "smi": smi,
-        "cuda_init": cuda,
-        "devices": readings.take("driver.pci", parse_devices),
-        "processes": readings.take("driver.processes", parse_processes),
-        "uuids": readings.take(UUIDS.name, parse_uuids)
-        if UUIDS.name in readings.sections
-        else None,
-    }
+PARSERS: Parsers = {
+    "driver.smi": ("smi cuda_init", parse_answers),
+    "driver.pci": ("devices", Columns(Device, "slot id driver", " ")),
+    "driver.processes": ("processes", parse_processes),
+    UUIDS.name: ("uuids", parse_uuids),
+}

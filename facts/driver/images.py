@@ -1,8 +1,8 @@
 """Boot images: which initramfs contains nouveau, or an older nvidia module than installed."""
 
-from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.protocol import Readings, Section
+from gpu_node.facts.probe.base import Parsers, State
+from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.readers import by_word
 from gpu_node.facts.probe.shell import shell
 
 SECTIONS = (Section("driver.nouveau", shell("driver/nouveau"), seconds=30, root=True, light=True),)
@@ -27,18 +27,20 @@ def parse_images(text: str) -> tuple[Nouveau, dict[str, bool | None]]:
     The second value comes from `module KERNEL same|no|other|closed`: whether the initramfs contains
     another nvidia module than the installed one.
     """
-    rows = [line.split() for line in lines_of(text)]
-    has = {"yes": True, "no": False, "closed": None, "same": False, "other": True}
+    rows = by_word(text, words="blacklist cmdline kernel initramfs module")
     nouveau = Nouveau(
-        blacklists=tuple(row[1] for row in rows if row[0] == "blacklist"),
-        cmdline=["cmdline"] in rows,
-        kernels=tuple(row[1] for row in rows if row[0] == "kernel"),
-        initramfs={row[1]: has[row[2]] for row in rows if row[0] == "initramfs"},
+        blacklists=tuple(rows["blacklist"]),
+        cmdline="cmdline" in rows,
+        kernels=tuple(rows["kernel"]),
+        initramfs=dict(map(_verdict, rows["initramfs"])),
     )
-    return nouveau, {row[1]: has[row[2]] for row in rows if row[0] == "module"}
+    return nouveau, dict(map(_verdict, rows["module"]))
 
 
-def parse(readings: Readings) -> dict[str, object]:
-    """Return the values of the area's fields about boot images."""
-    nouveau, stale = readings.take("driver.nouveau", parse_images) or (None, None)
-    return {"nouveau": nouveau, "stale_images": stale}
+def _verdict(row: str) -> tuple[str, bool | None]:
+    kernel, word = row.split()
+    return kernel, _HAS[word]
+
+
+_HAS = {"yes": True, "no": False, "closed": None, "same": False, "other": True}
+PARSERS: Parsers = {"driver.nouveau": ("nouveau stale_images", parse_images)}

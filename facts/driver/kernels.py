@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator
 
 from gpu_node.facts.probe import checked
-from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.base import Parsers, State
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable
+from gpu_node.facts.probe.protocol import Part, Section, Unreadable
+from gpu_node.facts.probe.readers import Columns, by_word, pairs
 from gpu_node.facts.probe.shell import shell
 
 # These read hundreds of files, or start as many programs (dkms): this is slow on a node with a busy
@@ -101,12 +102,27 @@ class Build(State):
     state: str
 
 
+class Failed(State):
+    """A build for a kernel that failed: the first error in its log."""
+
+    version: str
+    kernel: str
+    error: str
+
+
+_SOURCE = Columns(Source, "name version", " ")
+_FAILED = Columns(
+    Failed, "version kernel error...", " ", version=checked.version, kernel=checked.kernel
+)
+
+
 class Dkms(State):
     """Whether dkms is installed, the nvidia sources in /usr/src, and the builds of them."""
 
     present: bool
     sources: tuple[Source, ...]
     builds: tuple[Build, ...]
+    failed: tuple[Failed, ...] = ()
 
 
 # More than a node has; each is judged beside the others. The place of an entry has those of all
@@ -138,9 +154,8 @@ def _kernel(line: str) -> Kernel:
 
 def parse_boot(text: str) -> Boot:
     """Parse `SOURCE words` lines."""
-    rows = [line.partition(" ")[::2] for line in lines_of(text)]
-    values = {source: entry.strip().strip("'\"") or None for source, entry in rows}
-    menu = [line.strip() for source, line in rows if source == "menu"]
+    values = {word: entry.strip().strip("'\"") or None for word, entry in pairs(text).items()}
+    menu = [line.strip() for line in by_word(text)["menu"]]
     chosen = [match["entry"].strip("'\"") for match in map(_DEFAULT.match, menu) if match]
     # grub.cfg also sets an entry that boots once as the default.
     lasting = [entry for entry in chosen if "next_entry" not in entry]
@@ -185,32 +200,33 @@ def _entry(line: str, above: list[Entry | None], number: int) -> Entry | None:
 
 
 def parse_dkms(text: str) -> Dkms:
-    """Parse `present`, `status LINE` and `source NAME VERSION` lines."""
-    lines = lines_of(text)
-    status = [line.removeprefix("status ") for line in lines if line.startswith("status ")]
-    builds = [match.groupdict() for match in map(_STATUS.match, status) if match]
-    if len(builds) < len(status):
-        odd = next(line for line in status if not _STATUS.match(line))
+    """Parse `present`, `status LINE`, `source NAME VERSION` and `failed VERSION KERNEL ERROR`."""
+    rows = by_word(text)
+    builds = [match.groupdict() for match in map(_STATUS.match, rows["status"]) if match]
+    if len(builds) < len(rows["status"]):
+        odd = next(line for line in rows["status"] if not _STATUS.match(line))
         raise Unreadable(f"dkms status not understood: {odd[:80]!r}")
-    sources = [line.split()[1:] for line in lines if line.startswith("source ")]
     return Dkms(
-        present="present" in lines,
-        sources=tuple(Source(name=name, version=version) for name, version in sources),
+        present="present" in rows,
+        sources=tuple(map(_SOURCE.row, rows["source"])),
         builds=tuple(
             Build.model_validate({key: build[key] for key in Build.model_fields})
             for build in builds
         ),
+        failed=tuple(map(_FAILED.row, rows["failed"])),
     )
 
 
-def parse(readings: Readings) -> dict[str, object]:
-    """Return the values of the area's fields about kernels."""
-    boot = readings.take("driver.next", parse_boot)
-    if boot is not None and boot.closed and not (boot.once or boot.grubby):
-        reason = f"only root can read {boot.closed}, so the kernel that boots next is unknown"
-        readings.unread.append(Unread("driver.next", reason))
-    return {
-        "kernels": readings.take("driver.kernels", parse_kernels),
-        "boot": boot,
-        "dkms": readings.take("driver.dkms", parse_dkms),
-    }
+def parse_next(text: str) -> Part[Boot]:
+    """Parse such lines; without a file that only root can read, the rest is known."""
+    boot = parse_boot(text)
+    is_known = not boot.closed or boot.once or boot.grubby
+    why = f"only root can read {boot.closed}, so the kernel that boots next is unknown"
+    return Part(boot, "" if is_known else why)
+
+
+PARSERS: Parsers = {
+    "driver.next": ("boot", parse_next),
+    "driver.kernels": ("kernels", parse_kernels),
+    "driver.dkms": ("dkms", parse_dkms),
+}

@@ -1,7 +1,10 @@
 # Lists the kernels and the nvidia module of each. A folder without modules.dep and without an image
-# is what a removal left behind. Debian names the file of the module as its sources: nvidia-current.
+# is what a removal left behind. Debian names the file of the module as its sources, such as
+# nvidia-current; where several are built, modprobe's own settings have the one that it loads.
 PATH=$PATH:/usr/sbin:/sbin; export PATH
-names=nvidia
+names=$(sed -n 's/^install nvidia modprobe -i \(nvidia-[a-z0-9-]*\) .*/\1/p' \
+  /etc/modprobe.d/*.conf 2>/dev/null | head -n 1)
+names="$names nvidia"
 for d in /usr/src/nvidia*-[0-9]*; do
   d=${d##*/}
   case ${d%-*} in (nvidia | nvidia-fs | 'nvidia*') ;; (*) names="$names ${d%-*}" ;; esac

@@ -3,9 +3,10 @@
 import re
 
 from gpu_node.facts.driver.kernels import SECONDS
-from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.base import Parsers, State
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.protocol import Section, Unreadable
+from gpu_node.facts.probe.readers import Columns, by_word, parted
 from gpu_node.facts.probe.shell import shell
 
 SECTIONS = (
@@ -23,6 +24,9 @@ class Bar(State):
 
     place: str
     text: str
+
+
+_BAR = Columns(Bar, "place text")
 
 
 class Loaded(State):
@@ -52,13 +56,13 @@ class Cuda(State):
 def parse_loaded(text: str) -> Loaded:
     """Parse the module's version, the words for nouveau and the open module, and `barred` lines."""
     first, *rest = lines_of(text)
-    rows = [line.split("\t") for line in rest if line.startswith("barred\t")]
+    bars, _ = parted(text, "barred\t")
     kept = {"persistence kept": True, "persistence lost": False}
     return Loaded(
         nvidia=first.removeprefix("nvidia").strip(),
         is_open="open" in rest,
         nouveau="nouveau" in rest,
-        bars=tuple(Bar(place=place, text=text) for _, place, text in rows),
+        bars=tuple(map(_BAR.row, by_word(bars, "\t")["barred"])),
         keeps_persistence=next((kept[line] for line in rest if line in kept), None),
     )
 
@@ -83,11 +87,7 @@ def _version(path: str) -> str:
     return version if re.fullmatch(r"\d+(\.\d+)+", version) else ""
 
 
-def parse(readings: Readings) -> dict[str, object]:
-    """Return the values of the area's fields about what is loaded."""
-    library, cuda = readings.take("driver.library", parse_libraries) or (None, None)
-    return {
-        "loaded": readings.take("driver.loaded", parse_loaded),
-        "library": library,
-        "cuda": cuda,
-    }
+PARSERS: Parsers = {
+    "driver.library": ("library cuda", parse_libraries),
+    "driver.loaded": ("loaded", parse_loaded),
+}

@@ -1,7 +1,7 @@
 # Prints the loaded module and the lines that prevent it from loading. The open module has that word
 # in its version. `modprobe -c` prints what is in force, with the kernel's command line, but no file
 # names: the files are searched for the line. busybox's modprobe has no -c: there every file counts.
-# Debian names the module nvidia-current.
+# Debian names the module nvidia-current, nvidia-current-open or nvidia-tesla-470.
 PATH=$PATH:/usr/sbin:/sbin; export PATH
 [ -d /sys/module ] || { echo '/sys is not mounted'; exit 1; }
 version=
@@ -56,7 +56,8 @@ done
 modprobe -c 2>/dev/null | sed '/^# End of configuration/q' | awk '
   function named(name) {
     gsub(/-/, "_", name)
-    return name ~ /^nvidia(_current)?(_open)?$/ ? name : ""
+    if (name ~ /_(modeset|drm|uvm|peermem)$/) return ""
+    return name ~ /^nvidia(_(current|tesla|legacy)[a-z0-9_]*|_open)?$/ ? name : ""
   }
   function note(text) {
     order[++count] = text

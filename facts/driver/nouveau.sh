@@ -53,7 +53,8 @@ nvidia_in() {
   answer=closed
   [ -z "$held" ] || answer=$(echo "$held" |
     awk -v name="${2##*/}" -v size="$(stat -L -c %s "$2")" '
-      $NF ~ /\/nvidia(-current)?\.ko(\.(xz|gz|zst))?$/ {
+      $NF ~ /\/nvidia(-(current|tesla|legacy)[a-z0-9-]*)?\.ko(\.(xz|gz|zst))?$/ &&
+        $NF !~ /-(modeset|drm|uvm|peermem)\.ko/ {
         file = $NF
         sub(/.*\//, "", file)
         answer = file == name && $5 == size ? "same" : "other"
@@ -66,11 +67,13 @@ for d in /lib/modules/*; do
   nouveau=
   [ ! -e "$1" ] || { nouveau=yes; printf 'kernel %s\n' "$k"; }
   module=
-  for f in "$d"/updates/dkms/nvidia.ko* "$d"/updates/dkms/nvidia-current.ko* \
+  for f in "$d"/updates/dkms/nvidia.ko* "$d"/updates/dkms/nvidia-current*.ko* \
+    "$d"/updates/dkms/nvidia-tesla*.ko* "$d"/updates/dkms/nvidia-legacy*.ko* \
     "$d"/updates/nvidia.ko* "$d"/extra/nvidia.ko* "$d"/extra/nvidia*/nvidia.ko* \
     "$d"/extra/drivers/video/nvidia/nvidia.ko* \
     "$d"/weak-updates/nvidia*/nvidia.ko* "$d"/kernel/nvidia-[0-9]*/nvidia.ko* \
     "$d"/kernel/drivers/video/nvidia.ko*; do
+    case $f in (*-modeset.ko* | *-drm.ko* | *-uvm.ko* | *-peermem.ko*) continue ;; esac
     [ ! -e "$f" ] || { module=$f; break; }
   done
   for image in "/boot/initramfs-$k.img" "/boot/initrd.img-$k"; do

@@ -2,13 +2,12 @@
 
 import shlex
 from collections.abc import Sequence
-from typing import Any
 
 from typing_extensions import override
 
-from gpu_node.facts.probe.base import SectionFact, State
+from gpu_node.facts.probe.base import Parsers, SectionFact, State
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.protocol import Readings, Section
+from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.probe.shell import shell
 
 NAME = "driver.packages"
@@ -43,23 +42,15 @@ def parse_packages(text: str) -> dict[str, str]:
     }
 
 
-def parse(readings: Readings) -> dict[str, str] | None:
-    """Return the packages from the probe's answer; None if they were not asked for."""
-    return readings.take(NAME, parse_packages) if NAME in readings.sections else None
+PARSERS: Parsers = {NAME: ("packages", parse_packages)}
 
 
 class DriverPackages(SectionFact):
     """Returns `Packages` as a dict: {"versions": {"nvidia-dkms-535": "535.154.05-1"}}."""
 
-    @staticmethod
-    @override
-    def default() -> dict[str, Any]:
-        return Packages(versions={}).model_dump(mode="json")
+    unread = Packages(versions={})
+    parser = staticmethod(lambda text: Packages(versions=parse_packages(text)))
 
     @override
     def command(self, names: Sequence[str]) -> str:
         return self.script_for(_section(names))
-
-    @override
-    def process(self, output: list[str]) -> dict[str, Any]:
-        return self.parsed(output, lambda text: Packages(versions=parse_packages(text)))

@@ -4,9 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.base import Parsers, State
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import shell
 
 SECTIONS = (Section("driver.secure-boot", shell("driver/secure_boot"), light=True),)
@@ -38,6 +38,4 @@ def parse_secure_boot(text: str) -> SecureBoot:
     return SecureBoot(state=states[first], enrolled=next(iter(keys.values()), None), keys=keys)
 
 
-def parse(readings: Readings) -> dict[str, object]:
-    """Return the value of the area's field about Secure Boot."""
-    return {"secure_boot": readings.take("driver.secure-boot", parse_secure_boot)}
+PARSERS: Parsers = {"driver.secure-boot": ("secure_boot", parse_secure_boot)}

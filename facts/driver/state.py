@@ -13,10 +13,10 @@ from gpu_node.facts.driver.kernels import Boot, Dkms, Kernels
 from gpu_node.facts.driver.loaded import Cuda, Loaded
 from gpu_node.facts.driver.secure_boot import SecureBoot
 from gpu_node.facts.driver.upgrades import Upgrade, parse_upgrade
-from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.base import AreaFact, Parsers, State
 from gpu_node.facts.probe.limited import LIMITED
-from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.protocol import Readings, Section, Unreadable, render
+from gpu_node.facts.probe.protocol import Section, Unreadable, render
+from gpu_node.facts.probe.readers import by_word, lines
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -111,42 +111,41 @@ class DriverState(State):
     waiting: tuple[str, ...] | None = None
     uuids: tuple[str, ...] | None = None
 
+    @property
+    def own_devices(self) -> tuple[Device, ...] | None:
+        """The GPUs on the PCI bus, but for those that virtual machines get."""
+        return self.devices and tuple(each for each in self.devices if not each.is_given_away)
+
 
 def parse_updates(text: str) -> Updates:
     """Parse `by PROGRAM`, `pattern REGEX`, `spared NAME`, `excluded GLOB` and `held NAME` lines."""
-    rows = [line.partition(" ")[::2] for line in lines_of(text)]
-    if untried := next((word for kind, word in rows if kind == "untried"), ""):
+    rows = by_word(text)
+    if untried := next(iter(rows["untried"]), ""):
         raise Unreadable(
             "Unattended-Upgrade::Package-Blacklist: its patterns could not be tried on the node "
             f"within 3 s (python3 ended with {untried})"
         )
-    if ("off", "") in rows:  # the timer runs, but does nothing
-        rows = [row for row in rows if row != ("by", "unattended-upgrades")]
-    words = {"by": "by", "patterns": "pattern", "spared": "spared"}
-    words |= {"globs": "excluded", "held": "held"}
-    return Updates.model_validate(
-        {name: [value for kind, value in rows if kind == word] for name, word in words.items()}
+    off = "off" in rows  # the timer runs, but does nothing
+    return Updates(
+        by=tuple(by for by in rows["by"] if not (off and by == "unattended-upgrades")),
+        patterns=tuple(rows["pattern"]),
+        spared=tuple(rows["spared"]),
+        globs=tuple(rows["excluded"]),
+        held=tuple(rows["held"]),
     )
 
 
-def parse(readings: Readings) -> DriverState:
-    """Return the area's state from the probe's answers."""
-    own = {
-        "updates": readings.take("driver.updates", parse_updates),
-        "upgrade": readings.take("driver.upgrade", parse_upgrade),
-        "packages": packages.parse(readings),
-        "waiting": readings.take("driver.units", lambda text: tuple(lines_of(text))),
-    }
-    return DriverState.model_validate(
-        {
-            **kernels.parse(readings),
-            **loaded.parse(readings),
-            **gpus.parse(readings),
-            **secure_boot.parse(readings),
-            **images.parse(readings),
-            **own,
-        },
-    )
+PARSERS: Parsers = {
+    "driver.updates": ("updates", parse_updates),
+    "driver.upgrade": ("upgrade", parse_upgrade),
+    **packages.PARSERS,
+    "driver.units": ("waiting", lines),
+    **kernels.PARSERS,
+    **loaded.PARSERS,
+    **gpus.PARSERS,
+    **secure_boot.PARSERS,
+    **images.PARSERS,
+}
 
 
 class Driver(AreaFact):
@@ -156,9 +155,10 @@ class Driver(AreaFact):
     None.
     """
 
+    sections_for = staticmethod(sections)
     sections = SECTIONS
     state = DriverState
-    parse = staticmethod(parse)
+    parsers = PARSERS
 
     @override
     def command(
@@ -167,7 +167,3 @@ class Driver(AreaFact):
         names = [f"driver.{word}" for word in only.split(",") if word]
         self.asked = [section for section in SECTIONS if not names or section.name in names]
         return render(self.asked)
-
-    @override
-    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
-        return sections(request)

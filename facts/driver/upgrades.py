@@ -1,12 +1,12 @@
 """Upgrade: the package of the driver's library, and the version that an upgrade would install."""
 
+from gpu_node.facts.globs import matches_any
 from gpu_node.facts.packages.locks import name_and_version
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.globs import matches_any
 from gpu_node.facts.probe.limited import LIMITED
-from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.readers import by_word
 from gpu_node.facts.probe.shell import assigned, shell
 
 # Only root has dnf's copy of the repositories.
@@ -26,8 +26,8 @@ class Upgrade(State):
 
     `candidate` is the version that the next upgrade by `manager` installs in its place ("": none is
     known, or that is the installed one), `held` are packages on hold, or lines of versionlock, that
-    prevent it. `unknown`:
-    why the candidate could not be determined, such as missing package lists.
+    prevent it, `parts` the packages of apt that have the library's version and are not on hold.
+    `unknown`: why the candidate could not be determined, such as missing package lists.
     """
 
     package: str = ""
@@ -35,30 +35,26 @@ class Upgrade(State):
     manager: str = ""
     candidate: str = ""
     held: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     unknown: str = ""
 
 
 def parse_upgrade(text: str) -> Upgrade:
-    """Parse `package NAME VERSION`, `candidate MANAGER VERSION`, `held NAME` and `unknown WHY`.
+    """Parse `package NAME VERSION`, `candidate MANAGER VERSION` and `unknown WHY`.
 
-    `lock LINE` is a line of versionlock about any package.
+    `held NAME` and `part NAME` are packages; `lock LINE` is a line of versionlock about any one.
     """
-    rows = [line.split(" ") for line in lines_of(text)]
-    values: dict[str, object] = {"held": [row[1] for row in rows if row[0] == "held"]}
-    for row in rows:
-        if row[0] == "package":
-            values |= {"package": checked.package(row[1]), "version": _plain(row[2])}
-        elif row[0] == "candidate":
-            values |= {"manager": row[1], "candidate": _plain(row[2])}
-        elif row[0] == "unknown":
-            values["unknown"] = " ".join(row[1:])
+    rows = by_word(text)
+    values: dict[str, object] = {"parts": [*map(checked.package, rows["part"])]}
+    for name, version in (row.split(" ") for row in rows["package"]):
+        values |= {"package": checked.package(name), "version": _plain(version)}
+    for manager, version in (row.split(" ") for row in rows["candidate"]):
+        values |= {"manager": manager, "candidate": _plain(version)}
     if values.get("candidate") == values.get("version"):
         values["candidate"] = ""
-    upgrade = Upgrade.model_validate(values)
-    locks = [" ".join(row[1:]) for row in rows if row[0] == "lock"]
-    return upgrade.model_copy(
-        update={"held": (*upgrade.held, *(lock for lock in locks if _prevents(lock, upgrade)))}
-    )
+    upgrade = Upgrade.model_validate({**values, "unknown": "".join(rows["unknown"][-1:])})
+    locks = (lock for lock in rows["lock"] if _prevents(lock, upgrade))
+    return upgrade.model_copy(update={"held": (*rows["held"], *locks)})
 
 
 def _prevents(lock: str, upgrade: Upgrade) -> bool:

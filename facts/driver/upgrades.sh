@@ -12,9 +12,14 @@ if [ -s /var/lib/dpkg/status ] && command -v dpkg-query >/dev/null 2>&1; then
   package=$(dpkg-query -S "*/${library##*/}" 2>/dev/null | grep -v '^diversion ' |
     sed -n 's/^\([a-z0-9][a-z0-9+.-]*\)[:, ].*/\1/p' | head -n 1)
   [ -n "$package" ] || exit 0
-  printf 'package %s %s\n' "$package" "$(dpkg-query -W -f '${Version}\n' "$package" | head -n 1)"
-  dpkg-query -W -f '${db:Status-Want} ${Package}\n' 'nvidia-driver*' "$package" 2>/dev/null |
-    sed -n 's/^hold /held /p'
+  version=$(dpkg-query -W -f '${Version}\n' "$package" | head -n 1)
+  printf 'package %s %s\n' "$package" "$version"
+  # The driver is all packages of this version. A hold on one of them does not keep the others.
+  dpkg-query -W -f '${db:Status-Want} ${Package} ${Version}\n' 2>/dev/null |
+    awk -v library="$package" -v version="$version" '
+      seen[$2]++ { next }
+      $1 == "hold" && ($2 == library || $2 ~ /^nvidia-driver/) { print "held " $2 }
+      $1 == "install" && $3 == version && parts++ < 64 { print "part " $2 }'
   set -- /var/lib/apt/lists/*_Packages*
   [ -e "$1" ] || unknown 'apt has no package lists; apt-get update downloads them'
   limited 8 both apt-cache policy "$package"

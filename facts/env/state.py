@@ -1,11 +1,10 @@
 """Environment: what a launcher's shell has, the lines that set it, processes with another one."""
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from pydantic import Field
-from typing_extensions import override
 
 from gpu_node.facts.env import proxies as proxy_settings
 from gpu_node.facts.env.inherited import PROCESSES, Process, parse_processes
@@ -32,6 +31,7 @@ from gpu_node.facts.probe.file_systems import SHARED, Place, parse_places
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.process import SHARED as PROCESS
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.readers import Columns, by_word, lines, parted
 from gpu_node.facts.probe.redaction import HIDDEN
 from gpu_node.facts.probe.redaction import SHARED as HIDE
 from gpu_node.facts.probe.request import ProbeRequest
@@ -48,7 +48,6 @@ _PLACES = (
     + """places "$home" "$home/.bashrc"
 """
 )
-_NOT_WRITABLE, _CLOSED = "not-writable\t", "closed\t"
 _MISSING = "missing"
 _OF_SESSION = f"{_MISSING} "
 _ENV_FILE = f"[ ! -e {ENV_FILE} ] || head -c 65536 {ENV_FILE}"
@@ -135,6 +134,9 @@ class NotWritable(State):
     problem: Literal["missing", "closed"]
 
 
+_FOLDER = Columns(NotWritable, "path problem", path=checked.path)
+
+
 class Closed(State):
     """What the training user cannot enter, start or read of an environment: a place, its owner."""
 
@@ -150,6 +152,10 @@ class Line(State):
     path: str
     line: int
     text: str
+
+
+# A CR belongs to the line.
+parse_conf = Columns(Line, "path line text...")
 
 
 class Prints(State):
@@ -198,27 +204,23 @@ def parse_user(text: str) -> User:
 
 def parse_home_places(text: str) -> dict[str, Place]:
     """Parse the file systems of the home, between lines about folders that are not writable."""
-    lines = (line for line in text.split("\n") if not line.startswith((_NOT_WRITABLE, _CLOSED)))
-    return parse_places("\n".join(lines))
+    return parse_places(parted(text, "not-writable\t", "closed\t")[1])
 
 
 def parse_not_writable(text: str) -> tuple[NotWritable, ...]:
     """Parse `not-writable<tab>FOLDER<tab>missing|closed`: the home and /tmp at most."""
-    rows = [line.split("\t") for line in text.split("\n") if line.startswith(_NOT_WRITABLE)]
+    rows = by_word(text, "\t")["not-writable"]
     if len(rows) > 2:
         raise Unreadable(f"{len(rows)} folders, more than the home and /tmp")
-    return tuple(
-        NotWritable.model_validate({"path": checked.path(path), "problem": problem})
-        for _, path, problem in rows
-    )
+    return tuple(map(_FOLDER.row, rows))
 
 
 def parse_closed(text: str) -> tuple[Closed, ...]:
     """Parse `closed<tab>ENVIRONMENT<tab>PLACE<tab>MODE OWNER`."""
-    rows = [line.split("\t") for line in text.split("\n") if line.startswith(_CLOSED)]
+    rows = [row.split("\t") for row in by_word(text, "\t")["closed"]]
     return tuple(
         Closed(environment=checked.path(prefix), place=checked.path(place), mode=mode, owner=owner)
-        for _, prefix, place, status in rows
+        for prefix, place, status in rows
         for mode, _, owner in [status.partition(" ")]
     )
 
@@ -233,19 +235,12 @@ def parse_settings(text: str) -> tuple[Setting, ...]:
     """Parse the inventory's names, then `PATH<tab>NUMBER<tab>line`."""
     first, *rows = text.split("\n")
     named = set(first.split())
-    settings = []
-    for path, number, line in (row.split("\t", 2) for row in rows if row):
-        for name, value in assignments(path, line):
-            if name in named or is_of_interest(name):
-                setting = {"path": path, "line": int(number), "name": name, "value": value}
-                settings.append(Setting.model_validate(setting))
-    return tuple(settings)
-
-
-def parse_conf(text: str) -> tuple[Line, ...]:
-    """Parse `PATH<tab>NUMBER<tab>line`; a CR belongs to the line."""
-    rows = [row.split("\t", 2) for row in text.split("\n") if row]
-    return tuple(Line(path=path, line=int(number), text=line) for path, number, line in rows)
+    return tuple(
+        Setting(path=path, line=int(number), name=name, value=value)
+        for path, number, line in (row.split("\t", 2) for row in rows if row)
+        for name, value in assignments(path, line)
+        if name in named or is_of_interest(name)
+    )
 
 
 def parse_prints(text: str) -> Prints | None:
@@ -283,7 +278,7 @@ def parse(readings: Readings) -> EnvState:
         conf=conf and tuple(line for line in conf if line.path != _MISSING),
         missing=_missing(conf or (), session or {}),
         processes=readings.take("env.processes", parse_processes),
-        left=readings.take("env.left", lambda text: tuple(lines_of(text))),
+        left=readings.take("env.left", lines),
         prints=readings.take("env.prints", parse_prints),
         proxies=None
         if known is None
@@ -348,10 +343,7 @@ SECTIONS = sections(ProbeRequest())
 class Env(AreaFact):
     """Returns `EnvState` as a dict: {"launcher": {"NCCL_DEBUG": "INFO"}, "settings": [...]}."""
 
+    sections_for = staticmethod(sections)
     sections = SECTIONS
     state = EnvState
     parse = staticmethod(parse)
-
-    @override
-    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
-        return sections(request)

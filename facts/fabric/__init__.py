@@ -2,12 +2,11 @@
 
 import re
 
-from typing_extensions import override
-
-from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.base import AreaFact, Parsers, State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.process import SHARED as PROCESS
-from gpu_node.facts.probe.protocol import Readings, Section
+from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.readers import Columns, by_word
 from gpu_node.facts.probe.shell import shell
 
 SECTIONS = (
@@ -23,6 +22,9 @@ class Switch(State):
 
     slot: str
     id: str
+
+
+_SWITCH = Columns(Switch, "slot id", " ")
 
 
 class Switches(State):
@@ -58,12 +60,9 @@ class FabricState(State):
 
 def parse_switches(text: str) -> Switches:
     """Parse `switch SLOT ID` lines, and the words `installed` and `running`."""
-    rows = [line.split() for line in lines_of(text)]
-    return Switches(
-        found=tuple(Switch(slot=row[1], id=row[2]) for row in rows if row[0] == "switch"),
-        installed=["installed"] in rows,
-        running=["running"] in rows,
-    )
+    rows = by_word(text)
+    found = tuple(map(_SWITCH.row, rows["switch"]))
+    return Switches(found=found, installed="installed" in rows, running="running" in rows)
 
 
 def parse_nvlink(text: str) -> NvLinks:
@@ -87,16 +86,15 @@ def parse_nvlink(text: str) -> NvLinks:
     return NvLinks(code=code, gpus=tuple(gpus), output="; ".join(output))
 
 
+PARSERS: Parsers = {
+    "fabric.switches": ("switches", parse_switches),
+    "fabric.nvlink": ("nvlinks", parse_nvlink),
+}
+
+
 class Fabric(AreaFact):
     """Returns `FabricState` as a dict: {"switches": {"found": [...]}, "nvlinks": {...}}."""
 
     sections = SECTIONS
     state = FabricState
-
-    @staticmethod
-    @override
-    def parse(readings: Readings) -> FabricState:
-        return FabricState(
-            switches=readings.take("fabric.switches", parse_switches),
-            nvlinks=readings.take("fabric.nvlink", parse_nvlink),
-        )
+    parsers = PARSERS

@@ -15,6 +15,7 @@ on_local() {
       of[point] = kind
       next
     }
+    seen[$0]++ { next }
     {
       nearest = ""
       for (point in of) {

@@ -6,9 +6,10 @@ from typing import Any
 
 from gpu_node.facts.packages import sources
 from gpu_node.facts.packages.sources import parse_held, parse_sources
-from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe import checked
+from gpu_node.facts.probe.base import Parsers, State
+from gpu_node.facts.probe.protocol import Section, Unreadable
+from gpu_node.facts.probe.readers import pairs
 from gpu_node.facts.probe.shell import shell
 
 # Folders in which the deploy writes; an inventory adds more.
@@ -36,33 +37,16 @@ def sections(data: Mapping[str, Any]) -> tuple[Section, ...]:
 
 def parse_system(text: str) -> System:
     """Parse lines `id`, `version`, `name` and `machine`."""
-    rows = (line.partition(" ") for line in lines_of(text))
-    values = {word: value.strip() for word, _, value in rows}
+    values = {word: value.strip() for word, value in pairs(text).items()}
     if not values["machine"] or not (values["id"] or values["name"]):
         raise Unreadable("neither os-release nor redhat-release names the system")
     return System.model_validate(values)
 
 
-def parse_machine_id(text: str) -> str:
-    """Parse the id of the machine, which may be empty."""
-    if not _MACHINE_ID.fullmatch(text.strip()):
-        raise Unreadable(f"not the id of a machine: {text.strip()[:60]!a}")
-    return text.strip()
-
-
-_MACHINE_ID = re.compile(r"[0-9a-fA-F-]{0,64}")
-_PARSERS = {
-    "machine_id": ("host.machine-id", parse_machine_id),
-    "system": ("host.system", parse_system),
-    "package_lock": ("host.package-lock", parse_held),
-    "repositories": ("host.repositories", parse_sources),
+_machine_id = checked.Form("the id of a machine", re.compile(r"[0-9a-fA-F-]{0,64}"))
+PARSERS: Parsers = {
+    "host.machine-id": ("machine_id", lambda text: _machine_id(text.strip())),
+    "host.system": ("system", parse_system),
+    "host.package-lock": ("package_lock", parse_held),
+    "host.repositories": ("repositories", parse_sources),
 }
-
-
-def parse(readings: Readings) -> dict[str, object]:
-    """Return the values of the area's fields of a newcomer; none of a node, which is not asked."""
-    return {
-        field: readings.take(section, parser)
-        for field, (section, parser) in _PARSERS.items()
-        if section in readings.sections
-    }

@@ -10,15 +10,14 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Literal
 
-from typing_extensions import override
-
 from gpu_node.facts.host import newcomer
 from gpu_node.facts.host.newcomer import System
 from gpu_node.facts.packages.sources import Held, PackageSource
 from gpu_node.facts.probe import checked
-from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.base import AreaFact, Parsers, State
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.protocol import Section, Unreadable
+from gpu_node.facts.probe.readers import by_word, pairs
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -244,15 +243,13 @@ def parse_log(text: str) -> Log:
     """Parse `container`, or `denied REASON`, or `whole yes|no`, `count N` and `kill LINE`."""
     if text.strip() == "container":
         return Log(container=True)
-    rows = [line.partition(" ")[::2] for line in lines_of(text)]
-    denied = next((rest for kind, rest in rows if kind == "denied"), "")
-    if denied:
+    rows = by_word(text)
+    if denied := next(iter(rows["denied"]), ""):
         return Log(denied=denied[:200])
-    words = {kind: rest for kind, rest in rows if kind in ("whole", "count")}
-    lines = [rest for kind, rest in rows if kind == "kill"][-_MOST_KILLS:]
+    lines = rows["kill"][-_MOST_KILLS:]
     return Log(
-        whole=words["whole"] == "yes",
-        count=checked.number(words["count"]),
+        whole=rows["whole"][-1] == "yes",
+        count=checked.number(rows["count"][-1]),
         kills=tuple(kill for line in lines if (kill := _kill(line)) is not None),
     )
 
@@ -355,51 +352,40 @@ def _disk(
     )
 
 
-_NAME = re.compile(r"[\x21-\x7e]{1,253}")
-_OFFSET = re.compile(r"[+-][0-9]{4}")
-_BOOT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NAME = checked.Form("a host name", re.compile(r"[\x21-\x7e]{1,253}"))
+_OFFSET = checked.Form("an offset of local time", re.compile(r"[+-][0-9]{4}"))
+_BOOT = checked.Form(
+    "the id of a boot", re.compile(r"([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?")
+)
 
 
 def parse_name(text: str) -> Name:
     """Parse `name NAME`, `boot ID`, `address ADDRESS` (?: no answer) for each, `offset +HHMM`."""
-    rows = [line.split(" ", 1) for line in lines_of(text) if " " in line]
-    words = {kind: rest for kind, rest in rows}
-    name, offset = words.get("name", ""), words.get("offset", "")
-    if not _NAME.fullmatch(name):
-        raise Unreadable(f"not a host name: {name[:60]!a}")
-    if not _OFFSET.fullmatch(offset):
-        raise Unreadable(f"not an offset of local time: {offset[:40]!a}")
-    addresses = [rest for kind, rest in rows if kind == "address"]
-    known = None if "?" in addresses else checked.addresses(addresses)
-    boot = words.get("boot", "")
-    if boot and not _BOOT.fullmatch(boot):
-        raise Unreadable(f"not the id of a boot: {boot[:60]!a}")
-    return Name(name=name, boot=boot, addresses=known, offset=offset)
-
-
-def parse(readings: Readings) -> HostState:
-    """Return the area's state from the probe's answers."""
-    own = dict(
-        swap=readings.take("host.swap", parse_swap),
-        memory=readings.take("host.memory", parse_memory),
-        log=readings.take("host.log", parse_log),
-        boots=readings.take("host.boots", parse_boots),
-        disks=readings.take("host.disks", parse_disks),
-        name=readings.take("host.name", parse_name),
+    words, addresses = pairs(text), by_word(text)["address"]
+    return Name(
+        name=_NAME(words.get("name", "")),
+        boot=_BOOT(words.get("boot", "")),
+        addresses=None if "?" in addresses else checked.addresses(addresses),
+        offset=_OFFSET(words.get("offset", "")),
     )
-    return HostState.model_validate({**own, **newcomer.parse(readings)})
 
 
+PARSERS: Parsers = {
+    "host.swap": ("swap", parse_swap),
+    "host.memory": ("memory", parse_memory),
+    "host.log": ("log", parse_log),
+    "host.boots": ("boots", parse_boots),
+    "host.disks": ("disks", parse_disks),
+    "host.name": ("name", parse_name),
+    **newcomer.PARSERS,
+}
 SECTIONS = sections(ProbeRequest())
 
 
 class HostFact(AreaFact):
     """Returns `HostState` as a dict: {"memory": {"total": 270582939648, ...}, "disks": [...]}."""
 
+    sections_for = staticmethod(sections)
     sections = SECTIONS
     state = HostState
-    parse = staticmethod(parse)
-
-    @override
-    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
-        return sections(request)
+    parsers = PARSERS

@@ -5,17 +5,17 @@ training user.
 """
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from pydantic import Field
-from typing_extensions import override
 
 from gpu_node.facts.probe import checked
-from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.base import AreaFact, Parsers, State
 from gpu_node.facts.probe.file_systems import PLACES, Place, parse_places
 from gpu_node.facts.probe.limited import LIMITED
-from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.protocol import Section, Unreadable
+from gpu_node.facts.probe.readers import Columns, by_word
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.probe.training_user import SHARED as AS_USER
@@ -29,8 +29,6 @@ _NAMES = LIMITED + shell("job/names", most=MOST_BYTES, names=_MOST_NAMES)
 _PLACE, _PROGRAMS = shell("job/place"), shell("probe/closed_at") + shell("job/programs")
 # The time limits add up: a file server that does not answer takes 5 seconds a path.
 _SECONDS = 60
-
-T = TypeVar("T")
 
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
@@ -106,6 +104,10 @@ class Python(State):
     closed: str | None = None
 
 
+_PATH = Columns(JobPath, "path kind access free")
+_PROGRAM = Columns(Program, "name path python closed", closed=lambda cell: cell or None)
+
+
 class JobState(State):
     """What a node has of the job; all of it is None where no job is given."""
 
@@ -138,18 +140,9 @@ def parse_files(text: str) -> tuple[File, ...]:
 
 def parse_paths(text: str) -> tuple[JobPath, ...]:
     """Parse `path<tab>...`, each before its `place<tab>...`."""
-    rows = [line.split("\t") for line in text.split("\n") if line]
-    places: dict[str, Place] = {}
-    for row in rows:
-        if row[0] == "place":
-            places.update(parse_places("\t".join(row[1:])))
-    return tuple(_path(row, places.get(row[1])) for row in rows if row[0] == "path")
-
-
-def _path(row: Sequence[str], place: Place | None) -> JobPath:
-    _, path, kind, access, free = row
-    known = {"path": path, "kind": kind, "access": access, "place": place}
-    return JobPath.model_validate({**known, "free": checked.number(free, 2**63) if free else None})
+    rows = by_word(text, "\t", "path place")
+    places = parse_places("\n".join(rows["place"]))
+    return tuple(_PATH.row(row, place=places.get(row.partition("\t")[0])) for row in rows["path"])
 
 
 def parse_programs(text: str) -> tuple[tuple[Program, ...], tuple[Python, ...]]:
@@ -157,8 +150,7 @@ def parse_programs(text: str) -> tuple[tuple[Program, ...], tuple[Python, ...]]:
     programs, pythons = [], []
     for kind, *row in (line.split("\t") for line in text.split("\n")):
         if kind == "program" and len(row) in (3, 4):
-            name, path, python, closed = [*row, ""][:4]
-            programs.append(Program(name=name, path=path, python=python, closed=closed or None))
+            programs.append(_PROGRAM.row("\t".join(row)))
         elif kind == "python" and len(row) in (3, 4):
             path, version, named, closed = [*row, ""][:4]
             packages = dict(_packages(named.split()))
@@ -177,9 +169,10 @@ def _packages(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def parse_ports(text: str) -> tuple[dict[int, tuple[str, ...]], int, int]:
     """Parse the line `uid<tab>...`, and `port<tab>PORT<tab>ADDRESS`."""
-    (_, uid, first), *rows = [line.split("\t") for line in text.split("\n") if line]
+    rows = by_word(text, "\t", "uid port")
+    uid, first = rows["uid"][0].split("\t")
     ports: dict[int, list[str]] = {}
-    for _, port, address in rows:
+    for port, address in (row.split("\t") for row in rows["port"]):
         ports.setdefault(checked.number(port, 65535), []).append(address)
     listening = {port: tuple(addresses) for port, addresses in ports.items()}
     return listening, checked.number(uid), checked.number(first, 65536)
@@ -187,43 +180,24 @@ def parse_ports(text: str) -> tuple[dict[int, tuple[str, ...]], int, int]:
 
 def parse_names(text: str) -> dict[str, tuple[str, ...] | None]:
     """Parse `name<tab>NAME<tab>ADDRESS ...`."""
-    rows = [line.split("\t") for line in text.split("\n") if line]
+    rows = (row.split("\t") for row in by_word(text, "\t", "name")["name"])
     return {
-        name: None if found == "?" else checked.addresses(found.split()) for _, name, found in rows
+        name: None if found == "?" else checked.addresses(found.split()) for name, found in rows
     }
 
 
-def parse(readings: Readings) -> JobState:
-    """Return the state of the job; what cannot be read is added to `readings.unread`."""
-
-    def taken(name: str, parse: Callable[[str], T]) -> T | None:
-        section = f"job.{name}"
-        return readings.take(section, parse) if section in readings.sections else None
-
-    programs, pythons = taken("programs", parse_programs) or (None, None)
-    listening, uid, first = taken("ports", parse_ports) or (None, None, None)
-    return JobState(
-        files=taken("files", parse_files),
-        paths=taken("paths", parse_paths),
-        programs=programs,
-        pythons=pythons,
-        listening=listening,
-        uid=uid,
-        first_free_port=first,
-        names=taken("names", parse_names),
-    )
+PARSERS: Parsers = {
+    "job.programs": ("programs pythons", parse_programs),
+    "job.ports": ("listening uid first_free_port", parse_ports),
+    "job.files": ("files", parse_files),
+    "job.paths": ("paths", parse_paths),
+    "job.names": ("names", parse_names),
+}
 
 
 class Jobs(AreaFact):
     """Returns `JobState` as a dict; without a job all of it is None."""
 
+    sections_for = staticmethod(sections)
     state = JobState
-
-    @staticmethod
-    @override
-    def parse(readings: Readings) -> JobState:
-        return parse(readings)
-
-    @override
-    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
-        return sections(request)
+    parsers = PARSERS

@@ -1,10 +1,7 @@
 """Limits: what a new session has, the files that should set them, and the kernel's maximum."""
 
 import re
-from collections.abc import Sequence
 from typing import Literal, cast
-
-from typing_extensions import override
 
 from gpu_node.facts.limits import confirmed, unsettled
 from gpu_node.facts.limits import services as daemons
@@ -16,9 +13,10 @@ from gpu_node.facts.limits.session import Pair as Pair
 from gpu_node.facts.limits.session import Session as Session
 from gpu_node.facts.limits.session import parse_session
 from gpu_node.facts.limits.unsettled import Waiting
-from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.base import AreaFact, Parsers, State
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.protocol import Readings, Section
+from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.readers import Columns, number
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -125,7 +123,7 @@ def parse_files(text: str) -> tuple[Line, ...]:
 
 
 def _line(text: str) -> Line | None:
-    path, number, content = text.split(":", 2)
+    path, place, content = text.split(":", 2)
     # As pam_limits.c reads a line: case does not matter, and text after the value is ignored.
     fields = content.split("#")[0].split()[:4]
     if len(fields) == 2 and fields[1].startswith("-"):
@@ -137,7 +135,7 @@ def _line(text: str) -> Line | None:
     if limit is None:
         return None
     return Line.model_validate(
-        {"path": path, "line": int(number), "domain": domain, "kind": kind, "item": item}
+        {"path": path, "line": int(place), "domain": domain, "kind": kind, "item": item}
         | {"value": limit}
     )
 
@@ -146,8 +144,8 @@ def _conf_value(value: str, unit: int) -> Limit | None:
     """Return a limits.conf(5) value in the kernel's unit; None for what pam_limits also skips."""
     if value in ("unlimited", "infinity", "-1", "-"):
         return "unlimited"
-    number = re.match(r"[0-9]+", value)  # strtol reads 4096k as 4096
-    return int(number[0]) * unit if number else None
+    digits = re.match(r"[0-9]+", value)  # strtol reads 4096k as 4096
+    return int(digits[0]) * unit if digits else None
 
 
 def parse_pam(text: str) -> Pam:
@@ -164,42 +162,23 @@ def parse_pam(text: str) -> Pam:
     )
 
 
-def parse_tasks(text: str) -> tuple[Ceiling, ...]:
-    """Parse lines `NUMBER PLACE`."""
-    rows = [line.split(" ", 1) for line in lines_of(text)]
-    return tuple(Ceiling(place=place, value=int(number)) for number, place in rows)
-
-
-def parse(readings: Readings) -> LimitsState:
-    """Return the area's state from the probe's answers."""
-    files = readings.take("limits.files", parse_files)
-    return LimitsState(
-        session=readings.take("limits.session", parse_session),
-        user=readings.take("limits.user", parse_user),
-        nr_open=readings.take("limits.nr-open", lambda text: int(text)),
-        files=files,
-        misread=readings.take("limits.files", parse_misread) if files is not None else None,
-        pam=readings.take("limits.pam", parse_pam),
-        unsettled=readings.take("limits.unsettled", unsettled.parse),
-        tasks=readings.take("limits.tasks", parse_tasks),
-        services=readings.take("limits.services", daemons.parse),
-        trainer=_trainer(readings),
-    )
-
-
-def _trainer(readings: Readings) -> User | None:
-    if "limits.trainer" not in readings.sections:
-        return None  # it is the SSH user
-    return readings.take("limits.trainer", parse_user)
+PARSERS: Parsers = {
+    "limits.files": ("files misread", lambda text: (parse_files(text), parse_misread(text))),
+    "limits.session": ("session", parse_session),
+    "limits.user": ("user", parse_user),
+    "limits.nr-open": ("nr_open", number),
+    "limits.pam": ("pam", parse_pam),
+    "limits.unsettled": ("unsettled", unsettled.parse),
+    "limits.tasks": ("tasks", Columns(Ceiling, "value place...", " ")),
+    "limits.services": ("services", daemons.parse),
+    "limits.trainer": ("trainer", parse_user),
+}
 
 
 class ResourceLimits(AreaFact):
     """Returns `LimitsState` as a dict: {"session": {"nofile": {"soft": 1024, ...}}, ...}."""
 
+    sections_for = staticmethod(sections)
     sections = SECTIONS
     state = LimitsState
-    parse = staticmethod(parse)
-
-    @override
-    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
-        return sections(request)
+    parsers = PARSERS

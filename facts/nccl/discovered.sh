@@ -88,6 +88,10 @@ began=$(date +%s) known=' ' count=0 more=0 most=@most@
     has_torch "$prefix" && real=$(cd -P -- "$prefix" 2>/dev/null && pwd) || continue
     case $known in (*"$tab$real$tab"*) continue ;; esac
     known="$known$tab$real$tab"
+    # Conda lists what others own as well, and may be closed: no job is known to use it.
+    if [ "$how" = conda ] && owner=$(owner_of "$prefix" 2>/dev/null); then
+      case $owner in (root | "$user") ;; (*) [ "$user" = root ] || continue ;; esac
+    fi
     [ "$count" -lt "$most" ] || { more=$((more + 1)); continue; }
     count=$((count + 1))
     printf 'environment\t%s\t%s\n' "$prefix" "$how"

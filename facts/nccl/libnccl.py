@@ -1,14 +1,16 @@
 """libnccl of the system: its packages, how the loader finds it, and the programs that load it."""
 
-from typing import Literal, get_args
+import re
+from typing import Literal
 
 from gpu_node.facts.env.start_files import LINES
 from gpu_node.facts.packages import locks as package_locks
-from gpu_node.facts.packages.locks import Hold, LockLine, Locks
-from gpu_node.facts.probe import owner
-from gpu_node.facts.probe.base import State
+from gpu_node.facts.packages.locks import Hold, LockLine
+from gpu_node.facts.probe import checked, owner
+from gpu_node.facts.probe.base import Parsers, State
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.readers import lines
 from gpu_node.facts.probe.redaction import SHARED as HIDE
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -35,7 +37,7 @@ SECTIONS = (
 
 
 Manager = Literal["apt-get", "dnf", "yum", "none"]
-_MANAGERS: tuple[Manager, ...] = get_args(Manager)
+_manager = checked.Form("a package manager", re.compile(r"apt-get|dnf|yum|none"))
 
 
 class Package(State):
@@ -79,28 +81,16 @@ def parse_packages(text: str) -> tuple[Package, ...]:
     )
 
 
-def _lines(text: str) -> tuple[str, ...]:
-    return tuple(lines_of(text))
-
-
 def parse_loader(text: str) -> Loader:
     """Parse LD_LIBRARY_PATH, LD_PRELOAD, then lines of one path."""
     library_path, preload, *cache = [*text.split("\n"), "", ""][: max(2, text.count("\n") + 1)]
     return Loader(library_path=library_path, preload=preload, cache=tuple(filter(None, cache)))
 
 
-def parse_manager(text: str) -> Manager:
-    """Parse the name of the package manager."""
-    for name in _MANAGERS:
-        if text.strip() == name:
-            return name
-    raise Unreadable(f"not a package manager: {text.strip()!r}")
-
-
 def parse_programs(text: str) -> tuple[Program, ...]:
     """Parse lines of a program and the library it loads; one in two places counts once."""
-    lines = lines_of(text)
-    pairs = dict(zip(lines[::2], lines[1::2], strict=True))
+    rows = lines_of(text)
+    pairs = dict(zip(rows[::2], rows[1::2], strict=True))
     return tuple(Program(path=path, loads=loads) for path, loads in pairs.items())
 
 
@@ -127,27 +117,20 @@ class SystemState(State):
     gpus: tuple[str, ...] | None
 
 
-def parse(readings: Readings) -> dict[str, object]:
-    """Return the values of SystemState's fields."""
-    return {
-        **_locks(readings.take("nccl.locks", package_locks.parse)),
-        "packages": readings.take("nccl.packages", parse_packages),
-        "manager": readings.take("nccl.manager", parse_manager),
-        "files": readings.take("nccl.files", _lines),
-        "loader": readings.take("nccl.loader", parse_loader),
-        "settings": readings.take("nccl.settings", _lines),
-        "programs": readings.take("nccl.programs", parse_programs),
-        "gpus": readings.take("nccl.gpus", _lines),
-    }
+def _locks(text: str) -> tuple[object, ...]:
+    """Return the values of the fields about what holds packages back."""
+    state = package_locks.parse(text)
+    locks = tuple(line.text for line in state.lines if line.kind == "versionlock")
+    return locks, state.lines, state.holds, state.has_repository
 
 
-def _locks(state: Locks | None) -> dict[str, object]:
-    """Return the fields about what holds packages back; None if that could not be read."""
-    if state is None:
-        return dict.fromkeys(("locks", "lock_lines", "holds", "has_repository"))
-    return {
-        "locks": tuple(line.text for line in state.lines if line.kind == "versionlock"),
-        "lock_lines": state.lines,
-        "holds": state.holds,
-        "has_repository": state.has_repository,
-    }
+PARSERS: Parsers = {
+    "nccl.locks": ("locks lock_lines holds has_repository", _locks),
+    "nccl.packages": ("packages", parse_packages),
+    "nccl.manager": ("manager", lambda text: _manager(text.strip())),
+    "nccl.files": ("files", lines),
+    "nccl.loader": ("loader", parse_loader),
+    "nccl.settings": ("settings", lines),
+    "nccl.programs": ("programs", parse_programs),
+    "nccl.gpus": ("gpus", lines),
+}

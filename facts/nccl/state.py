@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
-from typing_extensions import override
 
 from gpu_node.facts.nccl import discovered as unnamed
 from gpu_node.facts.nccl import libnccl
 from gpu_node.facts.nccl.on_node.environment import code as code
 from gpu_node.facts.probe import checked, owner
-from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.base import AreaFact, Parsers, State, taken
 from gpu_node.facts.probe.bounds import read_json
 from gpu_node.facts.probe.file_systems import SHARED, USE, Place, parse_places
 from gpu_node.facts.probe.lines import lines_of
@@ -274,6 +273,12 @@ def plain(path: str) -> str:
     return posixpath.normpath(path).rpartition("-packages/")[2]
 
 
+PARSERS: Parsers = {
+    PLACES_SECTION: ("places", parse_environment_places),
+    **libnccl.PARSERS,
+}
+
+
 def parse(readings: Readings) -> NcclState:
     """Return the area's state from the probe's answers."""
     prefix = section_of("")
@@ -295,9 +300,7 @@ def parse(readings: Readings) -> NcclState:
     fields["environments"] = {**answers, **dict.fromkeys(old)}
     fields["old_pythons"] = old
     fields["absent"] = [name.removeprefix(prefix) for name in gone]
-    if PLACES_SECTION in readings.sections:
-        fields["places"] = readings.take(PLACES_SECTION, parse_environment_places)
-    return NcclState.model_validate({**libnccl.parse(readings), **fields})
+    return NcclState.model_validate({**taken(readings, PARSERS), **fields})
 
 
 def _discovered(readings: Readings) -> unnamed.Discovered:
@@ -309,10 +312,7 @@ def _discovered(readings: Readings) -> unnamed.Discovered:
 class Nccl(AreaFact):
     """Returns `NcclState` as a dict: {"packages": [...], "environments": {"/opt/conda": {...}}}."""
 
+    sections_for = staticmethod(sections)
     sections = libnccl.SECTIONS
     state = NcclState
     parse = staticmethod(parse)
-
-    @override
-    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
-        return sections(request)

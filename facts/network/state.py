@@ -4,13 +4,11 @@ import ipaddress
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from typing_extensions import override
-
 from gpu_node.facts.probe import checked
-from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.base import AreaFact, Parsers, State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import Peer, spread
-from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -199,28 +197,18 @@ def _after(words: list[str], word: str) -> str | None:
     return words[words.index(word) + 1] if word in words[:-1] else None
 
 
-def parse(readings: Readings) -> NetworkState:
-    """Return the area's state from the probe's answers."""
-    links, infiniband, table = readings.take("network.links", parse_links) or (None, None, None)
-    return NetworkState(
-        links=links,
-        addresses=readings.take("network.addresses", parse_addresses),
-        routes=readings.take("network.routes", parse_routes),
-        infiniband=infiniband,
-        table=table,
-    )
-
-
+PARSERS: Parsers = {
+    "network.links": ("links infiniband table", parse_links),
+    "network.addresses": ("addresses", parse_addresses),
+    "network.routes": ("routes", parse_routes),
+}
 SECTIONS = sections(ProbeRequest())
 
 
 class Network(AreaFact):
     """Returns `NetworkState` as a dict: {"links": [{"name": "eno1", "mtu": 1500, ...}], ...}."""
 
+    sections_for = staticmethod(sections)
     sections = SECTIONS
     state = NetworkState
-    parse = staticmethod(parse)
-
-    @override
-    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
-        return sections(request)
+    parsers = PARSERS

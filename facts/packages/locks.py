@@ -1,12 +1,12 @@
 """Package locks: the lines that hold packages back, and our note of those that we wrote."""
 
 import re
-from collections.abc import Callable
 from typing import Literal
 
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.protocol import Section, Unreadable
+from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.readers import Columns, by_word
 from gpu_node.facts.probe.shell import assigned, shell
 
 # The holds of the deploy, one line for each package: NAME VERSION RUN.
@@ -69,20 +69,34 @@ class Locks(State):
     has_repository: bool
 
 
+def _of_people(comment: str) -> str:
+    """Return a comment without its `#`; dnf's comments ("Added lock on ...") are left out."""
+    text = comment.strip().lstrip("#").strip()
+    return "" if text.startswith(("Added lock", "Added exclude")) else text
+
+
+_HOLD = Columns(Hold, "package version run")
+_VERSIONLOCK = Columns(LockLine, "file line text comment", text=str.strip, comment=_of_people)
+_EXCLUDE = Columns(LockLine, "file line scope text")
+_PIN = Columns(
+    LockLine,
+    "file line text version priority comment names",
+    priority=lambda text: int(text) if text.lstrip("-").isdigit() else None,
+    comment=str.strip,
+)
+
+
 def parse(text: str) -> Locks:
     """Parse one row for each line: its kind first, then fields, separated by tabs."""
-    rows = [line.split("\t") for line in lines_of(text) if line]
-    known: dict[str, Callable[..., LockLine]] = {
-        "versionlock": _versionlock,
-        "exclude": _exclude,
-        "pin": _pin,
-    }
-    lines = [known[row[0]](*row[1:]) for row in rows if row[0] in known]
-    holds = [Hold(package=row[1], version=row[2], run=row[3]) for row in rows if row[0] == "note"]
-    strange = {row[0] for row in rows} - {*known, "note", "repository"}
-    if strange:
-        raise Unreadable(f"not understood: {sorted(strange)}")
-    return Locks(lines=tuple(lines), holds=tuple(holds), has_repository=["repository"] in rows)
+    lines: list[LockLine] = []
+    known = {"versionlock": _versionlock, "exclude": _exclude, "pin": _pin}
+    for line in filter(None, lines_of(text)):
+        kind, _, rest = line.partition("\t")
+        if kind in known:
+            lines.append(known[kind](rest))
+    rows = by_word(text, "\t", "versionlock exclude pin note repository")
+    holds = tuple(map(_HOLD.row, rows["note"]))
+    return Locks(lines=tuple(lines), holds=holds, has_repository="repository" in rows)
 
 
 def name_and_version(text: str) -> tuple[str, str]:
@@ -94,51 +108,21 @@ def name_and_version(text: str) -> tuple[str, str]:
     return (match["name"], match["version"].removesuffix(".*")) if match else (text, "")
 
 
-def _versionlock(file: str, line: str, text: str, comment: str) -> LockLine:
-    entry = text.strip()
+def _versionlock(row: str) -> LockLine:
+    entry = row.split("\t")[2].strip()
     name, version = name_and_version(entry.removeprefix("!"))
-    return LockLine(
-        kind="versionlock",
-        file=file,
-        line=int(line),
-        text=entry,
-        names=(name,),
-        version=version,
-        denies=entry.startswith("!"),
-        comment=_of_people(comment),
-    )
+    fields = {"kind": "versionlock", "names": (name,), "version": version}
+    return _VERSIONLOCK.row(row, denies=entry.startswith("!"), **fields)
 
 
-def _of_people(comment: str) -> str:
-    """Return a comment without its `#`; dnf's comments ("Added lock on ...") are left out."""
-    text = comment.strip().lstrip("#").strip()
-    return "" if text.startswith(("Added lock", "Added exclude")) else text
+def _exclude(row: str) -> LockLine:
+    patterns = row.split("\t")[3]
+    names, text = tuple(patterns.replace(",", " ").split()), f"exclude={patterns.strip()}"
+    fields = {"kind": "exclude", "names": names, "text": text, "version": "", "comment": ""}
+    return _EXCLUDE.row(row, denies=True, **fields)
 
 
-def _exclude(file: str, line: str, scope: str, patterns: str) -> LockLine:
-    return LockLine(
-        kind="exclude",
-        file=file,
-        line=int(line),
-        text=f"exclude={patterns.strip()}",
-        names=tuple(patterns.replace(",", " ").split()),
-        version="",
-        denies=True,
-        scope=scope,
-        comment="",
-    )
-
-
-def _pin(
-    file: str, line: str, packages: str, pin: str, priority: str, comment: str, names: str
-) -> LockLine:
-    return LockLine(
-        kind="pin",
-        file=file,
-        line=int(line),
-        text=f"Package: {packages}, Pin: {pin}, Pin-Priority: {priority}",
-        names=tuple(names.split()),
-        version=pin,
-        priority=int(priority) if priority.lstrip("-").isdigit() else None,
-        comment=comment.strip(),
-    )
+def _pin(row: str) -> LockLine:
+    packages, pin, priority = row.split("\t")[2:5]
+    text = f"Package: {packages}, Pin: {pin}, Pin-Priority: {priority}"
+    return _PIN.row(row, kind="pin", text=text)

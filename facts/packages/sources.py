@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.readers import Columns
 from gpu_node.facts.probe.redaction import without_users
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -55,17 +55,10 @@ class PackageSource(State):
     why: str
 
 
-def parse_held(text: str) -> tuple[Held, ...]:
-    """Parse lines of a file, a pid and a command, separated by tabs."""
-    rows = [line.split("\t") for line in lines_of(text)]
-    return tuple(Held(file=file, pid=int(pid), command=name) for file, pid, name in rows)
+parse_held = Columns(Held, "file pid command")
+_SOURCE_COLUMNS = Columns(PackageSource, "state name why...")
 
 
 def parse_sources(text: str) -> tuple[PackageSource, ...]:
-    """Parse lines of `ok|bad|unknown`, a name and a reason, separated by tabs.
-
-    User and password in an address are left out.
-    """
-    rows = [without_users(line).replace("://...@", "://").split("\t", 2) for line in lines_of(text)]
-    sources = [{"state": state, "name": name, "why": why} for state, name, why in rows]
-    return tuple(PackageSource.model_validate(each) for each in sources)
+    """Parse columns, without user and password in an address."""
+    return _SOURCE_COLUMNS(without_users(text).replace("://...@", "://"))

@@ -104,20 +104,40 @@ class ProbeFact(FactBase[dict[str, Any]]):
         raise FactProcessError("this fact has no parser")
 
 
+# By section: the fields of the state that its answer gives, and the parser, which returns a tuple
+# for several fields.
+Parsers = Mapping[str, tuple[str, Callable[[str], Any]]]
+
+
+def taken(readings: Readings, parsers: Parsers) -> dict[str, Any]:
+    """Return the values of fields; what cannot be read is None, and added to `readings.unread`.
+
+    A section that was not asked gives none.
+    """
+    values: dict[str, Any] = {}
+    for section, (fields, parse) in parsers.items():
+        if section in readings.sections:
+            value, names = readings.take(section, parse), fields.split()
+            several = (value,) if len(names) == 1 else value or (None,) * len(names)
+            values |= zip(names, several, strict=True)
+    return values
+
+
 class AreaFact(ProbeFact):
     """Base of the fact of an area: its state as a dict, with `unreadable` (section: reason).
 
-    A subclass defines `sections`, `state` (the class of its state) and `parse`, and also
-    `sections_for` if the inventory decides what to ask. A section that was not asked is None, and
-    is not `unreadable`.
+    A subclass defines `sections`, `state` (the class of its state) and `parsers`, `sections_for` if
+    the inventory decides what to ask, or `parse` if its fields need more than a parser each. A
+    section that was not asked is None, and is not `unreadable`.
     """
 
     state: ClassVar[type[State]]
+    parsers: ClassVar[Parsers] = MappingProxyType({})
 
-    @staticmethod
-    def parse(readings: Readings) -> State:
+    @classmethod
+    def parse(cls, readings: Readings) -> State:
         """Return the area's state; what cannot be read is added to `readings.unread`."""
-        raise FactProcessError("this fact has no parser")
+        return cls.state.model_validate(taken(readings, cls.parsers))
 
     @override
     def parsed(self, output: list[str]) -> dict[str, Any]:
@@ -134,19 +154,33 @@ class AreaFact(ProbeFact):
 
 
 class SectionFact(FactBase[dict[str, Any]]):
-    """Base of facts that ask one section in the probe's frame: a login shell may print anything."""
+    """Base of facts that ask one section in the probe's frame: a login shell may print anything.
 
+    A subclass defines `command`, the parser of the answer, and the state without one.
+    """
+
+    unread: ClassVar[State]
     asked: Section
+
+    @staticmethod
+    def parser(text: str) -> State:
+        """Return the state that an answer gives."""
+        raise ValueError("this fact has no parser")
+
+    @classmethod
+    @override
+    def default(cls) -> dict[str, Any]:
+        return cls.unread.model_dump(mode="json")
 
     def script_for(self, section: Section) -> str:
         """Return the script that asks a section."""
         self.asked = section
         return render([section])
 
-    def parsed(self, output: list[str], parse: Callable[[str], State]) -> dict[str, Any]:
-        """Return the result of the section's answer, in plain types."""
+    @override
+    def process(self, output: list[str]) -> dict[str, Any]:
         readings = read(output, [self.asked])
-        state = readings.take(self.asked.name, parse)
+        state = readings.take(self.asked.name, self.parser)
         if state is None:
             raise FactProcessError(f"{self.name}: {readings.unread[0].reason}")
         return state.model_dump(mode="json")

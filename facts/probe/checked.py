@@ -10,6 +10,7 @@ import binascii
 import ipaddress
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 
 from gpu_node.facts.probe.protocol import Unreadable
@@ -36,14 +37,38 @@ _LONGEST_PATH = 4096
 _LARGEST_ID = 2**32 - 1
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
-_INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,14}")
-_KERNEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+~-]{0,127}")
-_PATH = re.compile(f"/[^{CONTROL}]*")
+
+
+def _odd(text: str, kind: str) -> Unreadable:
+    return Unreadable(f"not {kind}: {text[:60]!a}")
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form of a kind of text; calling it returns a text of this form, and refuses another."""
+
+    kind: str
+    pattern: re.Pattern[str]
+
+    def __call__(self, text: str) -> str:
+        if not self.pattern.fullmatch(text):
+            raise _odd(text, self.kind)
+        return text
+
+
+interface = Form("the name of an interface", re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,14}"))
+# As `uname -r` prints it.
+kernel = Form("the name of a kernel", re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+~-]{0,127}"))
 # Names as useradd accepts them, and names of directory services: user@example.org, EXAMPLE\user.
-_USER = re.compile(r"\w[\w.@\\+-]{0,255}\$?")
-_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+~:_!-]{0,127}")
-_PLATFORM = re.compile(r"[a-z0-9_]{1,64}")
-_PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._+-]{0,126}[A-Za-z0-9+])?")
+user = Form("a user's name", re.compile(r"\w[\w.@\\+-]{0,255}\$?"))
+# Of a package.
+version = Form("a version", re.compile(r"[0-9A-Za-z][0-9A-Za-z.+~:_!-]{0,127}"))
+# Such as manylinux_2_17_x86_64.
+platform = Form("a platform of wheels", re.compile(r"[a-z0-9_]{1,64}"))
+package = Form(
+    "the name of a package", re.compile(r"[A-Za-z0-9]([A-Za-z0-9._+-]{0,126}[A-Za-z0-9+])?")
+)
+_path = Form("an absolute path", re.compile(f"/[^{CONTROL}]*"))
 
 
 def public_key(text: str) -> str:
@@ -101,26 +126,11 @@ def addresses(words: Iterable[str]) -> tuple[str, ...]:
     return distinct
 
 
-def interface(text: str) -> str:
-    """Return the name of a network interface."""
-    return _matching(_INTERFACE, text, "the name of an interface")
-
-
-def kernel(text: str) -> str:
-    """Return the name of a kernel, as `uname -r` prints it."""
-    return _matching(_KERNEL, text, "the name of a kernel")
-
-
 def path(text: str) -> str:
     """Return an absolute path of one line."""
     if len(text) > _LONGEST_PATH:
         raise Unreadable(f"a path of {len(text)} characters")
-    return _matching(_PATH, text, "an absolute path")
-
-
-def user(text: str) -> str:
-    """Return a user's name."""
-    return _matching(_USER, text, "a user's name")
+    return _path(text)
 
 
 def number(text: str, most: int = _LARGEST_ID) -> int:
@@ -128,28 +138,3 @@ def number(text: str, most: int = _LARGEST_ID) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 20 and int(text) <= most):
         raise _odd(text, f"a number from 0 to {most}")
     return int(text)
-
-
-def version(text: str) -> str:
-    """Return a version of a package."""
-    return _matching(_VERSION, text, "a version")
-
-
-def platform(text: str) -> str:
-    """Return the platform of wheels, such as manylinux_2_17_x86_64."""
-    return _matching(_PLATFORM, text, "a platform of wheels")
-
-
-def package(text: str) -> str:
-    """Return the name of a package."""
-    return _matching(_PACKAGE, text, "the name of a package")
-
-
-def _matching(pattern: re.Pattern[str], text: str, kind: str) -> str:
-    if not pattern.fullmatch(text):
-        raise _odd(text, kind)
-    return text
-
-
-def _odd(text: str, kind: str) -> Unreadable:
-    return Unreadable(f"not {kind}: {text[:60]!a}")

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, overload
 
 from gpu_node.facts.probe import bounds, frame
 from gpu_node.facts.probe.frame import (
@@ -130,6 +130,14 @@ class Unread:
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Part(Generic[T]):
+    """What is known of an answer, and why the rest is not; empty: all of it is known."""
+
+    value: T
+    why: str = ""
+
+
 @dataclass
 class Readings:
     """The answers of a node by section, and the sections that could not be read."""
@@ -151,13 +159,20 @@ class Readings:
         output = self.sudo.problem or self.sudo.text.strip() or f"exit {self.sudo.rc}, no output"
         return output[-_MOST_OF_SUDO:]
 
-    def take(self, section: str, parse: Callable[[str], T]) -> T | None:
+    @overload
+    def take(self, section: str, parse: Callable[[str], Part[T]]) -> T | None: ...
+    @overload
+    def take(self, section: str, parse: Callable[[str], T]) -> T | None: ...
+    def take(self, section: str, parse: Callable[[str], Any]) -> Any:
         """Parse one section's output; None, and an entry in `unread`, if that fails."""
         reading = self.sections[section]
         try:
-            value = parse(reading.require())
-            bounds.require(value)
-            return value
+            parsed = parse(reading.require())
+            part = parsed if isinstance(parsed, Part) else Part(parsed)
+            bounds.require(part.value)
+            if part.why:
+                self.unread.append(Unread(section, bounds.short(part.why)))
+            return part.value
         except Unreadable as error:
             self.unread.append(Unread(section, bounds.short(str(error))))
         except Exception as error:  # of any class: the output of a node caused it

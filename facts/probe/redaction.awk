@@ -87,8 +87,17 @@ function without_hex(text,   done, word) {
   }
   return done text
 }
+# A text up to the password of a line of .netrc or .pgpass.
+function without_login(text,   at, word) {
+  if (text ~ /@pgpass@/) { sub(/:[^:]*$/, ":", text); return text "@hidden@" }
+  if (!match(text, /@netrc@/)) return text
+  at = RSTART - 1; word = substr(text, RSTART)
+  match(word, /password[ \t]+/); at += RSTART + RLENGTH - 1; word = substr(text, at + 1)
+  sub(/[ \t].*/, "", word); word = tolower(word); gsub(/["\047\\.,:!]/, "", word)
+  return word ~ /^(@message@)$/ ? text : substr(text, 1, at) "@hidden@"
+}
 function shown(text,   done, name, rest, before, size) {
-  text = without_hex(command(without_key(text)))
+  text = without_hex(command(without_login(without_key(text))))
   while (match(text, /(:\/\/[^\/?# \t"\047]*|_(proxy|PROXY)=["\047]?[^=\/?# \t"\047]*)@/)) {
     done = done substr(text, 1, RSTART - 1); name = substr(text, RSTART, RLENGTH)
     text = substr(text, RSTART + RLENGTH); match(name, /^(:\/\/|[^=]*=["\047]?)/)

@@ -6,6 +6,7 @@ Hidden, in upper and lower case, is
 - what follows `password is` and a header such as x-api-key, unless it is a word of a message,
 - user and password of a URL (https://user:password@host), a signature in its query, and the path of
   one of a webhook,
+- the last word of a line of .pgpass, and what follows `password` in one of .netrc,
 - a word of 20 characters or more that begins as tokens of well-known services do (`SHAPES`), and
   one of 40 hex digits beside the word wandb, but for a commit's,
 - the lines of a private key,
@@ -74,12 +75,21 @@ SHAPES = (
     "sk-",
     "xox[a-z]-",
     "AKIA",
+    "ASIA",
+    "dckr_pat_",
+    "pypi-AgE",
     "eyJ",
     "nvapi-",
     "AIza",
     "wandb_v",
 )
 _LONG = 20
+# Lines of .netrc and of .pgpass, as a change of a file shows them as well.
+_NETRC = (
+    r"(^|[ \t])(machine|login|account)[ \t]+[^ \t]+[ \t]+password[ \t]+"
+    r"|^[-+ \t]*password[ \t]+[^ \t]+[ \t]*$"
+)
+_PGPASS = r"^[-+]?[ \t]*[^-+: \t\/][^: \t\/]*:([0-9]+|\*):[^: \t]*:[^: \t]*:[^ \t]+$"
 # A URL of Slack, Discord or Microsoft with which anybody posts.
 _WEBHOOK = r"^:\/\/([^\/]*@)?hooks\.|webhook"
 _SLACK = "hooks.slack.com"
@@ -110,6 +120,8 @@ AWK = shell(
     of_zip=_OF_ZIP,
     commit=_COMMIT,
     slack=_SLACK,
+    netrc=_NETRC,
+    pgpass=_PGPASS,
 )
 # For Section.shared: sections that need `$gn_hide`.
 SHARED = ("gn_hide", AWK)
@@ -171,7 +183,7 @@ def _without_webhook(url: re.Match[str]) -> str:
 
 
 def _line(text: str) -> str:
-    text = _command(text)
+    text = _command(_login(text))
     if "wandb" in (lower := text.lower()) and not re.search(_COMMIT, lower):
         text = _HEX.sub(HIDDEN, text)
     done: list[str] = []
@@ -193,6 +205,22 @@ def _line(text: str) -> str:
             position = _end_of_value(text, position)
             done.append(HIDDEN)
     return "".join(done) + text[position:]
+
+
+def _login(text: str) -> str:
+    """Return a text without the password of a line of .netrc or .pgpass."""
+    if re.search(_PGPASS, text):
+        return f"{text[: text.rindex(':') + 1]}{HIDDEN}"
+    done, position = "", 0
+    while match := re.compile(_NETRC).search(text, position):
+        begin = text.rindex("password", match.start(), match.end()) + len("password")
+        word = re.compile(r"[ \t]+(\S*)").match(text, begin)
+        if word is None:
+            break
+        is_plain = re.fullmatch(_MESSAGE, word[1].translate(_MARKS).lower())
+        done += text[position : word.start(1)] + (word[1] if is_plain else HIDDEN)
+        position = word.end()
+    return done + text[position:]
 
 
 def _before_value(text: str, match: re.Match[str]) -> str | None:

@@ -6,23 +6,22 @@ again (moby, daemon/reload_unix.go: reloadPlatform), and default-ulimits only wh
 (daemon/reload.go has no case for it).
 """
 
-from collections.abc import Callable
-from typing import Literal, TypeVar
+import re
+from typing import Literal
 
 from pydantic import Field
 
-from gpu_node.facts.probe import bounds, owner
+from gpu_node.facts.probe import owner
 from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.process import SHARED as PROCESS
-from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable
+from gpu_node.facts.probe.protocol import Part, Readings, Section, Unreadable
+from gpu_node.facts.probe.readers import Columns, by_word, number, parted
 from gpu_node.facts.probe.redaction import HIDDEN
 from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.probe.users_file import USERS_FILE
 
 SECTION, ROOTLESS, CONTAINERS = "shm.docker", "shm.rootless", "shm.containers"
 _MOST_CONTAINERS = 256
-_CLOSED = "closed "
 _DAEMON = (
     "gn_docker",
     assigned(users_files=USERS_FILE) + shell("shm/docker_daemon", hidden=HIDDEN),
@@ -44,9 +43,7 @@ SECTIONS = (
         light=True,
     ),
 )
-T = TypeVar("T")
 Kind = Literal["root", "snap", "rootless"]
-_KINDS: dict[str, Kind] = {"root": "root", "snap": "snap", "rootless": "rootless"}
 Limit = int | Literal["unlimited"]
 
 
@@ -112,10 +109,18 @@ class GpuContainer(State):
     name: str
 
 
+_FLAG = Columns(Flag, "name value...", "=")
+_SIZE = Columns(PodmanSize, "path line value")
+_UNIT = Columns(UnitLine, "path line text...")
+_CONTAINER = Columns(
+    GpuContainer, "pid shm cgroup name", shm=lambda kib: number(kib) * 1024 if kib else None
+)
+
+
 def taken(readings: Readings) -> Docker | None:
     """Return all daemons; None if those of root are unknown. Those of users are unread apart."""
     docker = readings.take(SECTION, parse)
-    theirs = _taken_in_part(readings, ROOTLESS, parse_rootless)
+    theirs = readings.take(ROOTLESS, parse_rootless)
     if docker is None or theirs is None:
         return docker
     return docker.model_copy(update={"daemons": (*docker.daemons, *theirs.daemons)})
@@ -123,7 +128,7 @@ def taken(readings: Readings) -> Docker | None:
 
 def taken_containers(readings: Readings) -> tuple[GpuContainer, ...] | None:
     """Return the known containers; None if no container is known, and some were not examined."""
-    containers = _taken_in_part(readings, CONTAINERS, parse_containers)
+    containers = readings.take(CONTAINERS, parse_containers)
     is_unread = CONTAINERS in {each.section for each in readings.unread}
     return None if not containers and (is_unread or taken_closed(readings)) else containers
 
@@ -133,88 +138,53 @@ def taken_closed(readings: Readings) -> int:
     return readings.take(CONTAINERS, parse_closed) or 0
 
 
-def _taken_in_part(
-    readings: Readings, section: str, parse: Callable[[str], tuple[T, str]]
-) -> T | None:
-    """Return what is known of a section; why the rest is unknown is unread as well."""
-    part, why = readings.take(section, parse) or (None, "")
-    if why:
-        readings.unread.append(Unread(section, bounds.short(why)))
-    return part
-
-
-def parse_rootless(text: str) -> tuple[Docker, str]:
+def parse_rootless(text: str) -> Part[Docker]:
     """Parse the lines of docker_rootless.sh, and why some users' docker is unknown."""
-    rows = text.split("\n")
-    whys = [row.removeprefix("unread\t") for row in rows if row.startswith("unread\t")]
-    known = "\n".join(row for row in rows if not row.startswith("unread\t"))
-    return parse(known), "; ".join(whys)
+    whys, known = parted(text, "unread\t")
+    return Part(parse(known), "; ".join(by_word(whys, "\t")["unread"]))
 
 
 def parse(text: str) -> Docker:
     """Parse the lines of docker.sh."""
-    daemons: list[dict[str, object]] = []
-    started, has_podman = 0, False
-    lines: list[str] = []
-    sizes: list[PodmanSize] = []
-    flags: list[Flag] = []
-    units: list[UnitLine] = []
-    limits: dict[str, Limit] = {}
-    for row in filter(None, text.split("\n")):
-        kind, *rest = row.split("\t")
-        if kind == "daemon":
-            flags, units, limits, lines = [], [], {}, []
-            started = int(rest[2] or 0)
-            pid = int(rest[1]) if rest[1] else None
-            daemons.append({"kind": _KINDS[rest[0]], "pid": pid, "flags": flags, "units": units})
-            daemons[-1] |= {"limits": limits}
-        elif kind == "podman":
-            has_podman = True
-        elif kind == "size":
-            sizes.append(PodmanSize(path=rest[0], line=int(rest[1]), value=rest[2]))
-        elif not daemons:
-            raise Unreadable(f"not understood: {row[:80]!r}")
-        elif kind == "flag":
-            name, _, value = rest[0].partition("=")
-            flags.append(Flag(name=name, value=value))
-        elif kind == "limit":
-            limits[rest[0]] = "unlimited" if rest[1] == "unlimited" else int(rest[1])
-        elif kind == "unit":
-            units.append(UnitLine(path=rest[0], line=int(rest[1]), text=rest[2]))
-        elif kind == "file":
-            daemons[-1] |= {"path": rest[0], "text": lines if rest[1] else None}
-            daemons[-1]["is_later"] = bool(rest[1]) and 0 < started < int(rest[1])
-        elif kind == "problem":
-            daemons[-1]["problem"] = rest[0]
-        elif kind == "text":
-            lines.append("\t".join(rest))
-        else:
-            raise Unreadable(f"not understood: {row[:80]!r}")
-    for daemon in daemons:
-        text_lines = daemon.get("text")
-        daemon["text"] = "\n".join(text_lines) if isinstance(text_lines, list) else None
+    of_podman, known = parted(text, "podman", "size\t")
+    rows = by_word(of_podman, "\t")
+    first, *daemons = re.split(r"^daemon\t", known, flags=re.MULTILINE)
+    if first.strip():
+        raise Unreadable(f"not understood: {first[:80]!r}")
     return Docker(
-        daemons=tuple(map(Daemon.model_validate, daemons)),
-        podman=tuple(sizes) if has_podman else None,
+        daemons=tuple(map(_daemon, daemons)),
+        podman=tuple(map(_SIZE.row, rows["size"])) if rows["podman"] else None,
     )
 
 
-def parse_containers(text: str) -> tuple[tuple[GpuContainer, ...], str]:
+def _daemon(text: str) -> Daemon:
+    first, _, rest = text.partition("\n")
+    kind, pid, started = first.split("\t")
+    rows = by_word(rest, "\t", "flag limit unit file problem text")
+    path, changed = (rows["file"] or ["\t"])[-1].split("\t")
+    limits = (row.split("\t") for row in rows["limit"])
+    known = {
+        "kind": kind,
+        "pid": number(pid) if pid else None,
+        "flags": tuple(map(_FLAG.row, rows["flag"])),
+        "units": tuple(map(_UNIT.row, rows["unit"])),
+        "limits": {name: soft if soft == "unlimited" else number(soft) for name, soft, _ in limits},
+        "path": path,
+        "text": "\n".join(rows["text"]) if changed else None,
+        "problem": "".join(rows["problem"][-1:]),
+        "is_later": bool(changed) and 0 < int(started or 0) < number(changed),
+    }
+    return Daemon.model_validate(known)
+
+
+def parse_containers(text: str) -> Part[tuple[GpuContainer, ...]]:
     """Parse the lines of gpu_containers.sh, and why some containers are unknown: `more N`."""
-    lines = [line for line in lines_of(text) if not line.startswith(_CLOSED)]
-    containers = tuple(_container(line) for line in lines if not line.startswith("more "))
-    whys = [line.removeprefix("more ") for line in lines if line.startswith("more ")]
-    return containers, f"{whys[0]} mount namespaces were not examined" if whys else ""
+    others, containers = parted(text, "more ", "closed ")
+    whys = by_word(others)["more"]
+    why = f"{whys[0]} mount namespaces were not examined" if whys else ""
+    return Part(_CONTAINER(containers), why)
 
 
 def parse_closed(text: str) -> int:
     """Return of how many processes gpu_containers.sh cannot see the containers: `closed N`."""
-    lines = (line for line in lines_of(text) if line.startswith(_CLOSED))
-    return sum(int(line.removeprefix(_CLOSED)) for line in lines)
-
-
-def _container(line: str) -> GpuContainer:
-    pid, kib, cgroup, name = line.split("\t")
-    return GpuContainer(
-        pid=int(pid), shm=int(kib) * 1024 if kib else None, cgroup=cgroup, name=name
-    )
+    return sum(map(number, by_word(text)["closed"]))

@@ -5,8 +5,8 @@ users are exempt (logind.conf(5)), and so is a user with lingering, who never co
 """
 
 from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
+from gpu_node.facts.probe.readers import by_word, number
 from gpu_node.facts.probe.shell import assigned, shell
 
 SECTION = "shm.ipc"
@@ -66,17 +66,14 @@ def section(user: str = "") -> Section:
 
 def parse(text: str) -> RemoveIpc:
     """Parse the lines of ipc.sh."""
-    rows: dict[str, list[list[str]]] = {}
-    for line in lines_of(text):
-        kind, *rest = line.split("\t")
-        rows.setdefault(kind, []).append(rest)
+    rows = by_word(text, "\t")
     if "absent" in rows:
         return RemoveIpc(runs=False)
     if "user" not in rows or "started" not in rows:
         raise Unreadable(f"its answer is incomplete: {text.strip()[-80:]!r}")
-    ((name, uid, lingers),) = rows["user"]
-    started = int(rows["started"][0][0])
-    compiled = [_boolean(each[0]) for each in rows.get("compiled", [])]
+    name, uid, lingers = rows["user"][0].split("\t")
+    started = number(rows["started"][0])
+    compiled = [*map(_boolean, rows["compiled"])]
     return RemoveIpc(
         runs=True,
         user=name,
@@ -84,8 +81,8 @@ def parse(text: str) -> RemoveIpc:
         lingers=lingers == "yes",
         compiled=compiled[0] is not False if compiled else True,
         settings=tuple(
-            Setting(path=path, line=int(number), value=value, is_later=int(changed or 0) > started)
-            for path, number, changed, word in rows.get("set", [])
+            Setting(path=path, line=int(line), value=value, is_later=int(changed or 0) > started)
+            for path, line, changed, word in (row.split("\t") for row in rows["set"])
             if (value := _boolean(word)) is not None
         ),
     )

@@ -13,9 +13,9 @@ from typing import Annotated
 from pydantic import Field
 
 from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.probe.protocol import Section, Unreadable
+from gpu_node.facts.probe.readers import Columns, by_word, pairs
 from gpu_node.facts.probe.redaction import SHARED, redacted
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -99,40 +99,33 @@ class Use(State):
 
 def parse(text: str) -> Use:
     """Parse lines of a kind and its fields: `clock`, `segment`, `taken`, `used`, `adopted`, ..."""
-    rows: dict[str, list[str]] = {}
-    for line in lines_of(text):
-        kind, _, rest = line.partition(" ")
-        rows.setdefault(kind, []).append(rest)
+    rows = by_word(text)
     if "seen" not in rows:
         raise Unreadable(
             f"the list of processes that use /dev/shm is incomplete: {text.strip()[-80:]!r}"
         )
     now, uptime = rows["clock"][0].split()
     used, used_bytes = rows["used"][0].split()
-    about = (_by_pid(rows.get("launched", [])), _by_pid(rows.get("command", [])))
-    adopted = [_adopted(line, float(uptime), *about) for line in rows.get("adopted", [])]
+    about = (pairs(rows["launched"]), pairs(rows["command"]))
+    adopted = [_adopted(line, float(uptime), *about) for line in rows["adopted"]]
     return Use(
         now=int(now),
-        unused=tuple(sorted(map(_segment, rows.get("segment", [])), key=lambda each: each.name)),
+        unused=tuple(sorted(map(_segment, rows["segment"]), key=lambda each: each.name)),
         used=int(used),
         used_bytes=int(used_bytes),
-        unseen=tuple(map(_unseen, rows.get("unseen", []))),
+        unseen=tuple(map(_unseen, rows["unseen"])),
         adopted=tuple(sorted(adopted, key=lambda each: each.pid)),
-        taken=tuple(map(_taken, rows.get("taken", []))),
+        taken=tuple(map(_taken, rows["taken"])),
     )
+
+
+_SEGMENT = Columns(Segment, "inode modified size mode uid name owner...", " ")
 
 
 def _segment(line: str) -> Segment:
-    inode, modified, size, mode, uid, name, owner = line.split(" ", 6)
-    return Segment(
-        name=name,
-        inode=int(inode),
-        modified=int(modified),
-        size=int(size),
-        mode=mode,
-        uid=int(uid),
-        owner=owner if owner != "UNKNOWN" else uid,
-    )
+    segment = _SEGMENT.row(line)
+    is_known = segment.owner != "UNKNOWN"
+    return segment if is_known else segment.model_copy(update={"owner": str(segment.uid)})
 
 
 def _taken(line: str) -> Taken:
@@ -145,24 +138,19 @@ def _unseen(line: str) -> Unseen:
     return Unseen(uids=tuple(sorted({int(uid) for uid in uids})), name=name)
 
 
-def _by_pid(lines: list[str]) -> dict[str, str]:
-    return {pid: rest for pid, _, rest in (line.partition(" ") for line in lines)}
+_ADOPTED = Columns(
+    Adopted, "pid start tty segments gpus parent parent_name...", " ", tty=lambda tty: tty != "0"
+)
 
 
 def _adopted(
     line: str, uptime: float, launched: dict[str, str], command: dict[str, str]
 ) -> Adopted:
-    pid, start, tty, segments, gpus, parent, name = line.split(" ", 6)
+    pid, start = line.split(" ")[:2]
     user, _, words = command.get(pid, "").partition(" ")
-    return Adopted(
-        pid=int(pid),
-        start=int(start),
+    return _ADOPTED.row(
+        line,
         age=max(0, int(uptime - int(start) / _TICKS)),
-        tty=tty != "0",
-        segments=int(segments),
-        gpus=int(gpus),
-        parent=int(parent),
-        parent_name=name,
         launched=tuple(launched.get(pid, "").split()),
         user=user,
         command=redacted(words),

@@ -1,13 +1,11 @@
 """Shared memory: the mount of /dev/shm, its size, mode and fstab lines, and the container."""
 
 import re
-from collections.abc import Sequence
 
-from typing_extensions import override
-
-from gpu_node.facts.probe.base import AreaFact, State
+from gpu_node.facts.probe.base import AreaFact, Parsers, State, taken
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.readers import number
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import shell
 from gpu_node.facts.shm import boot as shm_boot
@@ -29,12 +27,13 @@ _MEMORY = (
 )
 
 
-def sections(user: str = "") -> tuple[Section, ...]:
-    """Return the sections; `user` trains, empty for the SSH user."""
-    return (*_MEMORY, segments.USE, remove_ipc.section(user), *container_managers.SECTIONS)
+def sections(request: ProbeRequest) -> tuple[Section, ...]:
+    """Return the sections; a request's user trains."""
+    ipc = remove_ipc.section(request.user)
+    return (*_MEMORY, segments.USE, ipc, *container_managers.SECTIONS)
 
 
-SECTIONS = sections()
+SECTIONS = sections(ProbeRequest())
 
 
 class Mount(State):
@@ -155,19 +154,22 @@ def parse_container(text: str) -> Container:
     return Container(kind=kind, can_mount=bool(int(mask, 16) >> CAP_SYS_ADMIN & 1))
 
 
+PARSERS: Parsers = {
+    "shm.fstab": ("fstab boot", parse_fstab),
+    "shm.mount": ("mount", parse_mount),
+    "shm.size": ("usage", parse_usage),
+    "shm.mode": ("mode", parse_mode),
+    "shm.container": ("container", parse_container),
+    "shm.memory": ("memory", lambda text: number(text) * 1024),
+    "shm.use": ("use", segments.parse),
+    remove_ipc.SECTION: ("ipc", remove_ipc.parse),
+}
+
+
 def parse(readings: Readings) -> ShmState:
     """Return the area's state from the probe's answers."""
-    fstab, boot = readings.take("shm.fstab", parse_fstab) or (None, None)
     return ShmState(
-        mount=readings.take("shm.mount", parse_mount),
-        usage=readings.take("shm.size", parse_usage),
-        mode=readings.take("shm.mode", parse_mode),
-        fstab=fstab,
-        boot=boot,
-        container=readings.take("shm.container", parse_container),
-        memory=readings.take("shm.memory", lambda text: int(text) * 1024),
-        use=readings.take("shm.use", segments.parse),
-        ipc=readings.take(remove_ipc.SECTION, remove_ipc.parse),
+        **taken(readings, PARSERS),
         docker=container_managers.taken(readings),
         containers=container_managers.taken_containers(readings),
         closed=container_managers.taken_closed(readings),
@@ -177,10 +179,7 @@ def parse(readings: Readings) -> ShmState:
 class SharedMemory(AreaFact):
     """Returns `ShmState` as a dict: {"mount": {...}, "usage": {"size": 67108864, ...}, ...}."""
 
+    sections_for = staticmethod(sections)
     sections = SECTIONS
     state = ShmState
     parse = staticmethod(parse)
-
-    @override
-    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
-        return sections(request.user)

@@ -15,6 +15,7 @@ from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import SSH_PORT, Peer
 from gpu_node.facts.probe.protocol import Unreadable
+from gpu_node.facts.probe.readers import Columns, by_word
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -50,7 +51,7 @@ class Login(State):
     node: str
     how: Literal["name", "address"]
     code: int
-    output: str
+    output: str = ""
 
     @property
     def is_punished(self) -> bool:
@@ -61,6 +62,9 @@ class Login(State):
     def is_account_refused(self) -> bool:
         """Whether the key was right, and the account may not log in."""
         return ACCEPTED in self.output or "Password change required" in self.output
+
+
+_LOGIN = Columns(Login, "node how code output...", " ")
 
 
 def seconds(request: ProbeRequest) -> int:
@@ -156,7 +160,7 @@ def own_place(request: ProbeRequest) -> int | None:
 
 def parse_untried(text: str) -> int:
     """Return how many nodes are not tried, in a line `untried NUMBER`; 0 without one."""
-    counts = [line.split()[1] for line in lines_of(text) if line.startswith("untried ")]
+    counts = by_word(text)["untried"]
     return checked.number(counts[0]) if counts else 0
 
 
@@ -195,5 +199,4 @@ def lacking(asked: Iterable[str], lines: Iterable[str]) -> list[str]:
 def _login(line: str) -> Login:
     if not line.startswith("pair "):
         raise Unreadable(line)
-    _, node, how, code, words = [*line.split(" ", 4), ""][:5]
-    return Login.model_validate({"node": node, "how": how, "code": int(code), "output": words})
+    return _LOGIN.row(line.removeprefix("pair "))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.limited import LIMITED
-from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.readers import by_word, pairs
 from gpu_node.facts.probe.request import Joining
 from gpu_node.facts.probe.shell import shell
 
@@ -57,15 +57,7 @@ def _kinds(keys: Sequence[str]) -> str:
 
 def parse_scans(text: str) -> dict[str, Scan]:
     """Parse `key NODE TYPE KEY` and `none NODE REASON` lines."""
-    lines: dict[str, list[str]] = {}
-    missing: dict[str, str] = {}
-    for line in lines_of(text):
-        word, node, rest = line.split(" ", 2)
-        if word == "none":
-            missing[node] = rest
-        elif word == "key":
-            lines.setdefault(node, []).append(rest)
-        else:
-            raise ValueError(f"not understood in a scan: {word!r}")
+    rows = by_word(text, words="key none")
+    missing, lines = pairs(rows["none"]), by_word(rows["key"])
     keys = {node: Scan(keys=checked.public_keys(each)) for node, each in lines.items()}
     return {node: Scan(why=why) for node, why in missing.items()} | keys

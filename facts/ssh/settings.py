@@ -14,6 +14,7 @@ from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import ALIKE, SSH_PORT
 from gpu_node.facts.probe.protocol import Unreadable
+from gpu_node.facts.probe.readers import Columns, by_word
 from gpu_node.facts.probe.redaction import redacted
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
@@ -72,6 +73,9 @@ class SettingLine(State):
     text: str
 
 
+_SETTING = Columns(SettingLine, "line keyword path...", " ")
+
+
 class ClientSettings(State):
     """What ssh does for each node, and the lines of its files that may cause it.
 
@@ -116,28 +120,22 @@ def parse_client(text: str) -> ClientSettings:
     NODE is * for all that have no settings of their own; `unknown NODE` got no answer. Nodes that
     are configured alike answer alike about all N nodes: this is then done once.
     """
-    settings: dict[str, dict[str, str]] = {}
-    lines: list[SettingLine] = []
-    unknown: list[str] = []
-    for line in lines_of(text):
-        if line.startswith("client "):
-            _, node, keyword, value = [*line.split(" ", 3), ""][:4]
-            before = settings.setdefault(node, {}).get(keyword, "")
-            settings[node][keyword] = f"{before}\n{value}" if before else value
-        elif line.startswith("unknown "):
-            unknown.append(line.removeprefix("unknown "))
-        elif line.startswith("setting "):
-            _, number, keyword, rest = line.split(" ", 3)
-            path, _, own = rest.partition("\t")
-            lines.append(SettingLine(path=path, line=int(number), keyword=keyword, text=own))
-    if "*" in settings:
-        settings["*"].setdefault("hostname", "")
-    nodes = {node: _client(each) for node, each in settings.items()}
+    rows = by_word(text)
+    nodes = {node: _client(node, each) for node, each in by_word(rows["client"]).items()}
     others = nodes.pop("*", None)
-    return ClientSettings(nodes=nodes, unknown=tuple(unknown), others=others, lines=tuple(lines))
+    lines = tuple(map(_setting_line, rows["setting"]))
+    return ClientSettings(nodes=nodes, unknown=tuple(rows["unknown"]), others=others, lines=lines)
 
 
-def _client(settings: dict[str, str]) -> Client:
+def _setting_line(row: str) -> SettingLine:
+    place, _, text = row.partition("\t")
+    return _SETTING.row(place, text=text)
+
+
+def _client(node: str, lines: list[str]) -> Client:
+    settings = {keyword: "\n".join(each) for keyword, each in by_word(lines).items()}
+    if node == "*":
+        settings.setdefault("hostname", "")
     proxies = [settings.get(proxy, "none") for proxy in PROXIES]
     return Client(
         hostname=settings["hostname"],

@@ -3,7 +3,7 @@
 import base64
 import binascii
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -11,12 +11,13 @@ from pydantic import Field
 from typing_extensions import override
 
 from gpu_node.facts.probe import bounds, checked
-from gpu_node.facts.probe.base import AreaFact, ProbeFact, State
+from gpu_node.facts.probe.base import AreaFact, Parsers, ProbeFact, State, taken
 from gpu_node.facts.probe.file_systems import Place, parse_places
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.managed_block import Block, parse_block
 from gpu_node.facts.probe.peers import ALIKE
 from gpu_node.facts.probe.protocol import Readings, Section, Unread, Unreadable, read
+from gpu_node.facts.probe.readers import Columns, by_word, pairs
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.shm.state import Mode, parse_mode
 from gpu_node.facts.ssh import mesh, scans
@@ -93,6 +94,9 @@ class HostsLine(State):
     text: str
 
 
+_HOSTS_LINE = Columns(HostsLine, "line text...", " ")
+
+
 class Managed(State):
     """Where cloud-init's manage_etc_hosts is set; value: true, template, localhost, false."""
 
@@ -160,11 +164,8 @@ def parse_host_keys(text: str) -> tuple[str, ...]:
 
 def parse_account(text: str) -> Account:
     """Parse lines of a word and its value; a mode is a line of `ls -ldn`."""
-    pairs = [line.partition(" ")[::2] for line in lines_of(text)]
-    values = dict(pairs)
-    public = values.get("public")
-    modes = dict(value.partition(" ")[::2] for word, value in pairs if word == "mode")
-    places = "\n".join(value for word, value in pairs if word == "place")
+    rows, values = by_word(text), pairs(text)
+    public, modes = values.get("public"), pairs(rows["mode"])
     return Account.model_validate(
         {
             "user": checked.user(values["user"]),
@@ -174,7 +175,7 @@ def parse_account(text: str) -> Account:
             "public": None if public is None else checked.public_key(public),
             "unusable": values.get("unusable", ""),
             "stray": values.get("stray", ""),
-            "places": parse_places(places),
+            "places": parse_places("\n".join(rows["place"])),
         }
     )
 
@@ -182,13 +183,10 @@ def parse_account(text: str) -> Account:
 @lru_cache(maxsize=ALIKE)
 def parse_known(text: str) -> Known:
     """Parse lines `known LOOKUP type key`, and those of the block."""
-    keys: dict[str, list[str]] = {}
-    for line in lines_of(text):
-        if line.startswith("known "):
-            _, lookup, key = line.split(" ", 2)
-            keys.setdefault(lookup, []).append(fingerprint(key))
-    lookups = {lookup: tuple(dict.fromkeys(each)) for lookup, each in keys.items()}
-    return Known(keys=lookups, block=parse_block(_about(text, "block ")))
+    rows = by_word(text)
+    keys = by_word(rows["known"])
+    lookups = {name: tuple(dict.fromkeys(map(fingerprint, each))) for name, each in keys.items()}
+    return Known(keys=lookups, block=parse_block(rows["block"]))
 
 
 @lru_cache(maxsize=1 << 13)
@@ -232,21 +230,19 @@ def _shared(answers: tuple[tuple[str, tuple[str, ...]], ...]) -> dict[str, tuple
 @lru_cache(maxsize=ALIKE)
 def parse_hosts(text: str) -> Hosts:
     """Parse `line NUMBER text` of others, `managed NUMBER FILE<tab>value`, and the block."""
-    numbered = [line.split(" ", 1) for line in _about(text, "line ")]
-    lines = tuple(HostsLine(line=int(number), text=content) for number, content in numbered)
-    managed = [_managed(line) for line in _about(text, "managed ")]
-    block = parse_block(_about(text, "block "))
-    return Hosts(block=block, lines=lines, managed=managed[-1] if managed else None)
+    rows = by_word(text)
+    managed = [_managed(line) for line in rows["managed"]]
+    return Hosts(
+        block=parse_block(rows["block"]),
+        lines=tuple(map(_HOSTS_LINE.row, rows["line"])),
+        managed=managed[-1] if managed else None,
+    )
 
 
 def _managed(line: str) -> Managed:
     number, _, rest = line.partition(" ")
     path, _, value = rest.partition("\t")
     return Managed(path=path, line=int(number), value=value)
-
-
-def _about(text: str, word: str) -> Iterator[str]:
-    return (line.removeprefix(word) for line in lines_of(text) if line.startswith(word))
 
 
 # A large cluster has many, and the text of one reason has a limit.
@@ -275,9 +271,9 @@ def _add_unanswered(readings: Readings) -> None:
         readings.unread.append(Unread("ssh.names", reason))
 
 
-def _logins(pairs: Iterable[Sequence[str]]) -> str:
-    places = sorted((place(node, how), f"{node} by {how}") for node, how in pairs)
-    return _some([pair for _, pair in places])
+def _logins(tried: Iterable[Sequence[str]]) -> str:
+    places = sorted((place(node, how), f"{node} by {how}") for node, how in tried)
+    return _some([login for _, login in places])
 
 
 def _some(texts: Sequence[str]) -> str:
@@ -296,44 +292,36 @@ def _is_read(readings: Readings, section: str) -> bool:
     return not reading.problem and not reading.rc
 
 
+PARSERS: Parsers = {
+    "ssh.known": ("known_hosts client", lambda text: (parse_known(text), parse_client(text))),
+    "ssh.logins": ("logins untried", lambda text: (parse_logins(text), parse_untried(text))),
+    "ssh.host-keys": ("host_keys", parse_host_keys),
+    "ssh.account": ("account", parse_account),
+    "ssh.authorized": ("authorized", parse_authorized),
+    "ssh.names": ("names", parse_names),
+    "ssh.hosts": ("hosts", parse_hosts),
+    "ssh.sshd": ("server", parse_sshd),
+    "ssh.scans": ("scans", parse_scans),
+}
+
+
 def parse(readings: Readings) -> SshState:
     """Return the area's state from the probe's answers; only what was asked can be unread."""
-    refusal = readings.refusal
-    if "ssh.account" not in readings.sections:
-        left_out: dict[str, object] = {"left_out": True, "sudo_refusal": refusal}
-        if "ssh.host-keys" in readings.sections:
-            left_out["host_keys"] = readings.take("ssh.host-keys", parse_host_keys)
-        return SshState.model_validate({**dict.fromkeys(SshState.model_fields), **left_out})
-    _add_unanswered(readings)
-    known = readings.take("ssh.known", parse_known)
-    tried = readings.take("ssh.logins", parse_logins)
-    return SshState(
-        left_out=False,
-        host_keys=readings.take("ssh.host-keys", parse_host_keys),
-        account=readings.take("ssh.account", parse_account),
-        authorized=readings.take("ssh.authorized", parse_authorized),
-        known_hosts=known,
-        names=readings.take("ssh.names", parse_names),
-        hosts=readings.take("ssh.hosts", parse_hosts),
-        logins=tried,
-        untried=readings.take("ssh.logins", parse_untried) if tried is not None else None,
-        client=readings.take("ssh.known", parse_client) if known is not None else None,
-        server=readings.take("ssh.sshd", parse_sshd),
-        sudo_refusal=refusal,
-        scans=readings.take("ssh.scans", parse_scans) if "ssh.scans" in readings.sections else None,
-    )
+    left_out = "ssh.account" not in readings.sections
+    if not left_out:
+        _add_unanswered(readings)
+    own = {"left_out": left_out, "sudo_refusal": readings.refusal}
+    unasked = dict.fromkeys(SshState.model_fields)
+    return SshState.model_validate({**unasked, **taken(readings, PARSERS), **own})
 
 
 class SshMesh(AreaFact):
     """Returns `SshState` as a dict: {"host_keys": ["ssh-ed25519 ..."], "account": {...}, ...}."""
 
+    sections_for = staticmethod(sections)
     sections = SECTIONS
     state = SshState
     parse = staticmethod(parse)
-
-    @override
-    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
-        return sections(request)
 
 
 class OfUser(ProbeFact):

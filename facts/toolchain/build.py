@@ -9,6 +9,7 @@ from gpu_node.facts.nccl.state import ARCHITECTURE
 from gpu_node.facts.probe import checked, owner
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.protocol import Section, Unreadable
+from gpu_node.facts.probe.readers import Columns, by_word
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.probe.training_user import SHARED as AS_USER
@@ -79,6 +80,10 @@ class Unloadable(State):
     mount: str
 
 
+_NINJA = Columns(Ninja, "path kind", path=checked.path)
+_NOEXEC = Columns(Unloadable, "variable folder mount", folder=checked.path, mount=checked.path)
+
+
 class Build(State):
     """What a launcher's shell has for a build, in the order in which torch looks for it.
 
@@ -107,8 +112,8 @@ class Build(State):
 
 def parse(text: str) -> Build:
     """Parse lines of a kind and its fields, with tabs between them."""
-    rows = [line.split("\t") for line in text.split("\n") if line]
-    one = {row[0]: [*row[1:], "", "", ""] for row in rows}
+    rows = by_word(text, "\t")
+    one = {word: [*several[-1].split("\t"), "", "", ""] for word, several in rows.items()}
     if "path" not in one:
         raise Unreadable("no PATH")
     limit = one.get("limit")
@@ -119,12 +124,12 @@ def parse(text: str) -> Build:
         limit=checked.number(limit[0], most=999) if limit else None,
         cxx=_compiler(one.get("cxx")),
         host=_compiler(one.get("host")),
-        ninja=_ninja(one.get("ninja")),
+        ninja=next(map(_NINJA.row, rows["ninja"]), None),
         pdsh=checked.path(one["pdsh"][0]) if "pdsh" in one else None,
-        there=tuple(checked.path(row[1]) for row in rows if row[0] == "there"),
+        there=tuple(map(checked.path, rows["there"])),
         flags=tuple(one["flags"][0].split()) if "flags" in one else (),
-        built=tuple(_built([*row[1:], ""]) for row in rows if row[0] == "built"),
-        noexec=tuple(_unloadable(row) for row in rows if row[0] == "noexec") or None,
+        built=tuple(map(_built, rows["built"])),
+        noexec=tuple(map(_NOEXEC.row, rows["noexec"])) or None,
         skips="skips" in one,
         unchecked="unchecked" in one,
     )
@@ -151,26 +156,15 @@ def _program(row: list[str], version: str | None, output: str) -> Program:
     return Program(path=path, real=real, version=version, output=output)
 
 
-def _ninja(row: list[str] | None) -> Ninja | None:
-    if row is None:
-        return None
-    return Ninja.model_validate({"path": checked.path(row[0]), "kind": row[1]})
-
-
-def _unloadable(row: list[str]) -> Unloadable:
-    _, variable, folder, mount = row
-    known = {"folder": checked.path(folder), "mount": checked.path(mount)}
-    return Unloadable.model_validate({"variable": variable, **known})
-
-
-def _built(row: list[str]) -> Built:
-    words = [_WORD.fullmatch(word) for word in row[1].split()]
+def _built(row: str) -> Built:
+    folder, _, flags = row.partition("\t")
+    words = [_WORD.fullmatch(word) for word in flags.split()]
     codes = [word[1] for word in words if word and word[1]]
     vectors = [word[2] for word in words if word and word[2]]
     if odd := [code for code in codes if not ARCHITECTURE.fullmatch(code)]:
         raise Unreadable(f"not an architecture of a GPU: {odd[0][:60]!a}")
     return Built(
-        folder=checked.path(row[0]),
+        folder=checked.path(folder),
         architectures=tuple(codes),
         vectors=max(vectors, default=""),
     )

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Annotated
 
 from pydantic import Field
-from typing_extensions import override
 
 from gpu_node.facts.probe import owner
-from gpu_node.facts.probe.base import AreaFact, State
-from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.base import AreaFact, Parsers, State
+from gpu_node.facts.probe.protocol import Section, Unreadable
+from gpu_node.facts.probe.readers import line, pairs
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import shell
 from gpu_node.facts.toolchain import build
@@ -87,17 +85,9 @@ class ToolchainState(State):
     versions: tools.Versions | None
 
 
-def parse_name(text: str) -> str:
-    """Parse a one-line answer that must not be empty."""
-    name = text.strip()
-    if not name:
-        raise Unreadable("an empty answer")
-    return name
-
-
 def parse_platform(text: str) -> Platform:
     """Parse `machine NAME`, and `glibc VERSION` where that is the C library."""
-    words = dict(line.split(" ", 1) for line in lines_of(text) if " " in line)
+    words = pairs(text)
     if "machine" not in words:
         raise Unreadable("no machine: uname -m printed nothing")
     return Platform(machine=words["machine"], glibc=words.get("glibc"))
@@ -109,9 +99,9 @@ def parse_cmake(text: str) -> Cmakes:
     Then follow the taken paths and the releases, one in each line.
     """
     path, *rest = text.split("\n")
-    rows = [line.split("\t", 1) for line in rest]
+    rows = [each.split("\t", 1) for each in rest]
     taken, releases = ([row[1] for row in rows if row[0] == kind and row[1:]] for kind in _KINDS)
-    lines = [line for line in rest if not line.startswith(tuple(f"{kind}\t" for kind in _KINDS))]
+    lines = [each for each in rest if not each.startswith(tuple(f"{kind}\t" for kind in _KINDS))]
     if len(lines) % 3:
         raise Unreadable(f"{len(lines)} lines about cmake, not three each")
     triples = zip(lines[::3], lines[1::3], lines[2::3], strict=True)
@@ -139,25 +129,20 @@ def _distinct(triples: zip[tuple[str, str, str]]) -> list[Cmake]:
     return list(cmakes.values())
 
 
-def parse(readings: Readings) -> ToolchainState:
-    """Return the area's state from the probe's answers."""
-    return ToolchainState(
-        os=readings.take("toolchain.os", parse_name),
-        kernel=readings.take("toolchain.kernel", parse_name),
-        platform=readings.take("toolchain.platform", parse_platform),
-        cmake=readings.take("toolchain.cmake", parse_cmake),
-        build=readings.take(build.NAME, build.parse),
-        versions=readings.take(tools.NAME, tools.parse),
-    )
+PARSERS: Parsers = {
+    "toolchain.os": ("os", line),
+    "toolchain.kernel": ("kernel", line),
+    "toolchain.platform": ("platform", parse_platform),
+    "toolchain.cmake": ("cmake", parse_cmake),
+    build.NAME: ("build", build.parse),
+    tools.NAME: ("versions", tools.parse),
+}
 
 
 class Toolchain(AreaFact):
     """Returns `ToolchainState` as a dict: {"os": "CentOS Linux 7 (Core)", "cmake": {...}, ...}."""
 
+    sections_for = staticmethod(sections)
     sections = SECTIONS
     state = ToolchainState
-    parse = staticmethod(parse)
-
-    @override
-    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
-        return sections(request)
+    parsers = PARSERS

@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Sequence
 
 from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.readers import Columns, pairs
 from gpu_node.facts.probe.shell import shell
 
 # The limits of a walk. find reads about 100,000 entries a second from a warm local disk.
@@ -50,17 +50,14 @@ def file_bits(mode: str) -> str:
     return f"{int(mode, 8) & 0o666:03o}"
 
 
+_COLUMNS = Columns(
+    Below,
+    "folders files entries partial example",
+    partial=lambda end: _ENDS[end] if end in _ENDS else f"find ended with {int(end)}",
+    example=lambda name: name.removeprefix("./"),
+)
+
+
 def parse(text: str) -> dict[str, Below]:
-    """Parse the lines that `below` of below.sh prints."""
-    return dict(map(_below, lines_of(text)))
-
-
-def _below(line: str) -> tuple[str, Below]:
-    path, folders, files, entries, end, example = line.split("\t")
-    return path, Below(
-        entries=int(entries),
-        folders=int(folders),
-        files=int(files),
-        example=example.removeprefix("./"),
-        partial=_ENDS[end] if end in _ENDS else f"find ended with {int(end)}",
-    )
+    """Parse the lines that `below` of below.sh prints: the folder and columns."""
+    return {path: _COLUMNS.row(row) for path, row in pairs(text, "\t").items()}

@@ -4,14 +4,16 @@ A pointer is text of less than 200 bytes, and begins with the address of its for
 docs/spec.md). Only small files with the names of models and data are opened.
 """
 
+import re
 import shlex
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from posixpath import normpath
 
 from pydantic import Field
 
 from gpu_node.facts.probe.base import State
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.owner import SHARED
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.shell import assigned, shell
@@ -56,42 +58,30 @@ def section(paths: Sequence[str], user: str) -> Section:
     return Section(SECTION, given + _LOOK, seconds, shared=(SHARED,))
 
 
-@dataclass
-class _Tree:
-    """What the lines about a folder have brought; `begun` are pointers before their walk's end."""
-
-    clones: dict[str, list[str]] = field(default_factory=dict)
-    begun: list[tuple[str, str]] = field(default_factory=list)
-    partial: str = ""
-    is_ended: bool = False
-
-    def end(self, code: str) -> None:
-        for clone, name in self.begun:
-            self.clones.setdefault(clone, []).append(name)
-        self.begun = []
-        partial = _ENDS[code] if code in _ENDS else f"find ended with {int(code)}"
-        self.partial = self.partial or partial
-        self.is_ended = True
-
-
 def parse(text: str) -> dict[str, Pointers]:
     """Parse the lines of pointers.sh: the folders that exist, each with its pointers."""
-    trees: dict[str, _Tree] = {}
-    tree = None
-    for line in filter(None, text.split("\n")):
-        first, _, rest = line.partition("\t")
-        if first == "tree":
-            tree = trees[rest] = _Tree()
-        elif tree is None or not rest:
+    first, *trees = re.split(r"^tree\t", text, flags=re.MULTILINE)
+    if first.strip():
+        raise Unreadable(f"not understood: {first[:80]!r}")
+    return dict(map(_tree, trees))
+
+
+def _tree(text: str) -> tuple[str, Pointers]:
+    path, *lines = lines_of(text)
+    clones = defaultdict[str, list[str]](list)
+    begun: list[tuple[str, str]] = []  # the pointers of a walk count once it has ended
+    ends: list[str] = []
+    for line in filter(None, lines):
+        clone, _, name = line.partition("\t")
+        if not name:
             raise Unreadable(f"not understood: {line[:80]!r}")
-        elif first == "end":
-            tree.end(rest)
-        else:
-            tree.begun.append((normpath(first), normpath(rest)))
-    return {path: _pointers(each) for path, each in trees.items()}
-
-
-def _pointers(tree: _Tree) -> Pointers:
-    partial = tree.partial if tree.is_ended else "it could not be entered"
-    clones = {clone: tuple(names) for clone, names in tree.clones.items()}
-    return Pointers(clones=clones, partial=partial)
+        if clone != "end":
+            begun.append((normpath(clone), normpath(name)))
+            continue
+        ends.append(_ENDS[name] if name in _ENDS else f"find ended with {int(name)}")
+        for clone, pointer in begun:
+            clones[clone].append(pointer)
+        begun = []
+    partial = next(filter(None, ends), "") if ends else "it could not be entered"
+    known = {clone: tuple(names) for clone, names in clones.items()}
+    return path, Pointers(clones=known, partial=partial)

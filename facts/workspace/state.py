@@ -17,11 +17,12 @@ from pydantic import Field
 from typing_extensions import override
 
 from gpu_node.facts.probe import bounds
-from gpu_node.facts.probe.base import AreaFact, SectionFact, State
+from gpu_node.facts.probe.base import AreaFact, Parsers, SectionFact, State, taken
 from gpu_node.facts.probe.file_systems import SHARED, USE, Place, parse_places
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.owner import SHARED as OWNER
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable
+from gpu_node.facts.probe.readers import Columns, number, pairs
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 from gpu_node.facts.workspace import below as below_it
@@ -162,24 +163,24 @@ def parse_rsync(text: str) -> str:
 
 def parse_directories(text: str) -> dict[str, Directory]:
     """Parse lines of a path and `mode|owner|group|kind`, or the error of stat(1)."""
-    lines = (line.partition("\t") for line in lines_of(text))
-    return {path: _directory(status) for path, _, status in lines}
+    return {path: _directory(status) for path, status in pairs(text, "\t").items()}
+
+
+_STATUS = Columns(
+    Directory, "mode owner group is_directory...", "|", is_directory="directory".__eq__
+)
 
 
 def _directory(status: str) -> Directory:
     if status.startswith("? "):
         absent = "No such file" in status or "Not a directory" in status
         return Directory(exists=False, problem="" if absent else status.removeprefix("? "))
-    mode, owner, group, kind = status.split("|", 3)
-    return Directory(
-        exists=True, is_directory=kind == "directory", mode=mode, owner=owner, group=group
-    )
+    return _STATUS.row(status, exists=True)
 
 
 def parse_room(text: str) -> dict[str, int]:
     """Parse lines of a path and the free bytes of its file system."""
-    lines = (line.rpartition("\t") for line in lines_of(text))
-    return {path: int(free) for path, _, free in lines}
+    return {path: number(free) for path, free in pairs(text, "\t").items()}
 
 
 def parse_tree(text: str) -> Tree:
@@ -224,86 +225,62 @@ def _listed(lines: Iterable[str]) -> Tree:
     return Tree(exists=True, files=files, bytes=total, digest=digest, packed=packed)
 
 
+PARSERS: Parsers = {
+    RSYNC.name: ("rsync", parse_rsync),
+    "workspace.directories": ("directories", parse_directories),
+    PLACES_SECTION: ("places", parse_places),
+    below_it.SECTION: ("below", below_it.parse),
+    lfs.SECTION: ("pointers", lfs.parse),
+    ROOM_SECTION: ("room", parse_room),
+}
+
+
 def parse(readings: Readings) -> WorkspaceState:
     """Return the area's state from the probe's answers."""
-    prefix, asked = section_of(""), "workspace.directories"
+    prefix = section_of("")
     paths = [name.removeprefix(prefix) for name in readings.sections if name.startswith(prefix)]
-    named = asked in readings.sections
-    return WorkspaceState(
-        rsync=readings.take(RSYNC.name, parse_rsync),
-        directories=readings.take(asked, parse_directories) if named else {},
-        trees={path: readings.take(section_of(path), parse_tree) for path in paths},
-        places=readings.take(PLACES_SECTION, parse_places)
-        if PLACES_SECTION in readings.sections
-        else None,
-        below=readings.take(below_it.SECTION, below_it.parse)
-        if below_it.SECTION in readings.sections
-        else None,
-        pointers=readings.take(lfs.SECTION, lfs.parse)
-        if lfs.SECTION in readings.sections
-        else None,
-        room=readings.take(ROOM_SECTION, parse_room) if ROOM_SECTION in readings.sections else None,
-    )
+    trees = {path: readings.take(section_of(path), parse_tree) for path in paths}
+    fields = {"directories": {}, **taken(readings, PARSERS), "trees": trees}
+    return WorkspaceState.model_validate(fields)
 
 
 class Workspace(AreaFact):
     """Returns `WorkspaceState` as a dict: {"rsync": "3.1.2", "directories": {...}, "trees": {}}."""
 
+    sections_for = staticmethod(sections)
     sections = SECTIONS
     state = WorkspaceState
     parse = staticmethod(parse)
-
-    @override
-    def sections_for(self, request: ProbeRequest) -> Sequence[Section]:
-        return sections(request)
 
 
 class FolderFact(SectionFact):
     """Returns `Directory` as a dict: {"exists": True, "mode": "775", "owner": "train", ...}."""
 
-    @staticmethod
-    @override
-    def default() -> dict[str, Any]:
-        return Directory(exists=False, problem="no answer").model_dump(mode="json")
+    unread = Directory(exists=False, problem="no answer")
+    parser = staticmethod(lambda text: next(iter(parse_directories(text).values())))
 
     @override
     def command(self, path: str) -> str:
         return self.script_for(_directories([path]))
 
-    @override
-    def process(self, output: list[str]) -> dict[str, Any]:
-        return self.parsed(output, lambda text: next(iter(parse_directories(text).values())))
-
 
 class BelowFact(SectionFact):
     """Returns `Below` as a dict: {"entries": 200, "folders": 3, "files": 0, ...}."""
 
-    @staticmethod
-    @override
-    def default() -> dict[str, Any]:
-        return below_it.Below(entries=0, partial="no answer").model_dump(mode="json")
+    unread = below_it.Below(entries=0, partial="no answer")
+    parser = staticmethod(lambda text: next(iter(below_it.parse(text).values())))
 
     @override
     def command(self, path: str, mode: str) -> str:
         return self.script_for(below_it.section([(path, mode)]))
 
-    @override
-    def process(self, output: list[str]) -> dict[str, Any]:
-        return self.parsed(output, lambda text: next(iter(below_it.parse(text).values())))
-
 
 class FilesFact(SectionFact):
     """Returns `Tree` as a dict: {"exists": True, "files": 20000, "bytes": 1073741824, ...}."""
 
-    @staticmethod
-    @override
-    def default() -> dict[str, Any]:
-        return Tree(exists=False).model_dump(mode="json")
+    unread = Tree(exists=False)
+    parser = staticmethod(parse_tree)
 
     @override
     def command(self, path: str, excludes: Sequence[str] = ()) -> str:
         return self.script_for(_tree(path, excludes))
-
-    @override
-    def process(self, output: list[str]) -> dict[str, Any]:
-        return self.parsed(output, parse_tree)

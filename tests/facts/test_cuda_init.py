@@ -86,7 +86,7 @@ class Machine:
         )
         assert (done.code, done.err.strip()) == (0, "")  # a blank line says that it is at work
         reading = read(done.out.splitlines(), [section]).sections["driver.smi"]
-        smi, cuda = parse_answers(reading.require())
+        smi, cuda = parse_answers(reading.require()).value
         assert [each.uuid for each in smi.gpus] == ["GPU-1"]
         assert isinstance(cuda, CudaInit)
         return cuda

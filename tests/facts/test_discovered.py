@@ -24,18 +24,27 @@ from tests import environments
 from tests.environments import CU12
 from tests.shells import SHELLS, as_lines
 
-SYSTEM = "/usr/bin:/bin"
+# The machine's programs without its Pythons, of which one may have torch.
+_PROGRAMS = TemporaryDirectory(prefix="gpu-node-programs-")
+SYSTEM = _PROGRAMS.name
+for _each in Path("/usr/bin").iterdir():
+    if not _each.name.startswith("python"):
+        (Path(SYSTEM) / _each.name).symlink_to(_each)
+Path(SYSTEM).chmod(0o755)
 
 
-def _section(home: Path) -> Section:
-    """Return the section for a training user who has this home."""
+def _section(home: Path, user: str) -> Section:
+    """Return the section for a training user who has this home; that is this user, if empty."""
     (section,) = [each for each in nccl.sections(ProbeRequest()) if each.name == discovered.NAME]
-    here = f'home={quote(str(home))} user=$(id -un); export home\nat_home() {{ sh -c "$1"; }}\n'
+    who = user or "$(id -un)"
+    here = f'home={quote(str(home))} user={who}; export home\nat_home() {{ sh -c "$1"; }}\n'
     return replace(section, command=section.command.replace(shell("env/training_user"), here))
 
 
-def _ask(home: Path, path: str = SYSTEM, sh: str = "dash") -> tuple[NcclState, Readings]:
-    section = _section(home)
+def _ask(
+    home: Path, path: str = SYSTEM, sh: str = "dash", user: str = ""
+) -> tuple[NcclState, Readings]:
+    section = _section(home, user)
     program, *options = SHELLS[sh]
     done = subprocess.run(
         [program, *options, "-c", render([section])],
@@ -160,6 +169,20 @@ def test_processes_of_others_name_no_environment(made: environments.Environment)
         with _mapping(theirs, user=65534):
             found, _ = _ask(Path(folder), f"{made.prefix}/bin:{SYSTEM}")
     assert found.discovered == {str(made.prefix): "PATH"}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="other accounts are needed")
+def test_conda_lists_environments_of_others() -> None:
+    """What a third user owns is not known to be used, and may be private: that is no finding."""
+    with TemporaryDirectory() as folder:
+        for each in ("shared", "theirs"):
+            _made_up(Path(folder) / each, b"{}\n")
+        subprocess.run(["chown", "-R", "65534:65534", f"{folder}/theirs"], check=True)
+        Path(folder).chmod(0o755)
+        home = _listed(Path(folder) / "home", f"{folder}/theirs", f"{folder}/shared")
+        found, readings = _ask(home, user="daemon")
+        assert found.discovered == {f"{folder}/shared": "conda"}
+        assert f"{folder}/theirs" not in str(readings.unread)
 
 
 @pytest.mark.parametrize("mark", ["\f", "\v", "\x1c", "\x1e", "\x85", "\u2028", "\r"])

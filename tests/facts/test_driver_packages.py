@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpu_node.facts.driver import state as driver
-from gpu_node.facts.driver.packages import DriverPackages, parse, parse_packages, sections
-from gpu_node.facts.probe.protocol import Readings
+from gpu_node.facts.driver.packages import NAME, DriverPackages, parse_packages, sections
 from gpu_node.facts.probe.request import ProbeRequest, request_of
 from tests.shells import as_lines, ask, run
 
@@ -20,7 +19,6 @@ def test_both_families_are_asked_about() -> None:
     assert named.packages == ("nvidia-dkms-535", "a", "b")
     assert [each.name for each in driver.sections(named)][-1] == "driver.packages"
     assert sections(ProbeRequest().packages) == ()
-    assert parse(Readings({})) is None
 
 
 @pytest.mark.parametrize(
@@ -44,7 +42,7 @@ def test_a_line(line: str, expected: dict[str, str]) -> None:
 def test_of_this_machine(shell: str) -> None:
     """dpkg itself: one that is there, and one that it has never heard of."""
     readings = ask(shell, sections(["dpkg", "no-such-package"]))
-    found = parse(readings)
+    found = readings.take(NAME, parse_packages)
     assert found is not None and list(found) == ["dpkg"] and found["dpkg"][0].isdigit()
 
 

@@ -12,6 +12,8 @@ import pytest
 from gpu_node.facts.env import state as env
 from gpu_node.facts.env.state import EnvState
 from gpu_node.facts.network import state as network
+from gpu_node.facts.network.state import NetworkState
+from gpu_node.facts.probe.base import taken
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import Reading
 from gpu_node.facts.probe.request import ProbeRequest
@@ -75,7 +77,7 @@ def test_the_routes_to_other_nodes(shell: str) -> None:
         Peer(name="nobody", address="no-such-name.invalid"),
     )
     readings = ask(shell, network.sections(ProbeRequest(nodes=nodes)))
-    state = network.parse(readings)
+    state = NetworkState.model_validate(taken(readings, network.PARSERS))
     assert readings.unread == []
     assert [(each.node, each.local, each.address) for each in state.routes or ()] == [
         ("itself", True, "127.0.0.1"),

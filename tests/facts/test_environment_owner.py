@@ -35,7 +35,8 @@ def place() -> Iterator[Path]:
     """A folder with root's environment, whose Python writes at its start as whom it runs."""
     place = Path(mkdtemp(prefix="gpu-node-owner-"))
     try:
-        made = environments.environment(place / "env")
+        # Who may change its base is looked up in all of it: a distribution's has few files.
+        made = environments.environment(place / "env", python="/usr/bin/python3")
         (made.packages / "who.pth").write_text(WHO.format(place=place))
         (place / "ran").mkdir()
         change(
@@ -163,7 +164,31 @@ RUNS_AS: dict[str, tuple[str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", RUNS_AS)
+# The others are further places of the same kinds.
+QUICK = (
+    "all of it root's",
+    "a user's environment",
+    "a user's folder on the way",
+    "a user's missing folder in a .pth file",
+    "a user's link",
+    "a link to a user's missing file",
+    "a user's Python that its own is a copy of",
+    "a user's file behind many of a harmless group",
+    "a user's package in root's folder, and an import",
+    "a user's path in an import of a .pth file",
+    "a user's settings of pip",
+    "a package folder of root's group",
+    "a user's Python",
+)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(each, marks=[pytest.mark.slow] * (each not in QUICK), id=each)
+        for each in RUNS_AS
+    ],
+)
 def test_who_runs_it(case: str, place: Path) -> None:
     """Root where root alone may change it; the account that may, where there is one."""
     commands, uid = RUNS_AS[case]

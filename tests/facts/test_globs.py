@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from gpu_node.facts.probe.globs import matches, matches_any
+from gpu_node.facts.globs import matches, matches_any
 from tests.examples import examples
 
 REPOSITORY = Path(__file__).parents[2]

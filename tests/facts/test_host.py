@@ -45,7 +45,10 @@ MOUNTS = """\
 
 
 def test_only_local_file_systems_are_asked(shell: str, machine: Path, tmp_path: Path) -> None:
-    """Not a home on NFS, nor a workspace that a link leads there, nor one behind an automount."""
+    """Not a home on NFS, nor a workspace that a link leads there, nor one behind an automount.
+
+    A folder that is asked for twice, as /var of a new server, counts once.
+    """
     data, nas, auto = (tmp_path / name for name in ("data", "nas", "auto"))
     for folder in (data / "train", nas / "home", auto):
         folder.mkdir(parents=True)
@@ -60,7 +63,7 @@ def test_only_local_file_systems_are_asked(shell: str, machine: Path, tmp_path: 
         f'echo "$*" >>{asked}; echo head; shift\n'
         'for each; do echo "/dev/x 100 90 10 90% $each"; done',
     )
-    paths = f"{data}/link/ws {data}/train/new {auto}/ws"
+    paths = f"/var {data}/link/ws {data}/train/new {auto}/ws {data}/train/new"
     script = SCRIPTS["host.disks"].replace("set -- \n", f"set -- {paths}\n", 1)
     script = script.replace("/proc/self/mountinfo", str(mounts))
     done = _run(shell, script, machine)

@@ -103,6 +103,9 @@ def test_an_image_that_cannot_be_listed(machine: Machine, shell: str) -> None:
         "weak-updates/nvidia/nvidia.ko",
         "kernel/nvidia-535-server/nvidia.ko",
         "kernel/drivers/video/nvidia.ko",
+        "updates/dkms/nvidia-current.ko",
+        "updates/dkms/nvidia-current-open.ko",
+        "updates/dkms/nvidia-tesla-470.ko",
     ],
 )
 def test_where_the_module_is(machine: Machine, path: str) -> None:

@@ -69,14 +69,14 @@ def test_nothing_keeps_it_out(machine: Machine, shell: str) -> None:
 def test_a_line_of_a_file(machine: Machine, shell: str) -> None:
     """Each is named with its file, whatever its blanks and dashes are."""
     machine.modprobe = (
-        f"blacklist nvidia\nblacklist nvidia_current\ninstall nvidia /bin/false\n\n{DUMP}"
+        f"blacklist nvidia\nblacklist nvidia_tesla_470\ninstall nvidia /bin/false\n\n{DUMP}"
     )
     machine.has("etc/a.conf", "blacklist\tnvidia\n")
     machine.has("etc/b.conf", "install  nvidia   /bin/false # the old one\n")
-    machine.has("lib/c.conf", "blacklist nvidia-current\n")
+    machine.has("lib/c.conf", "blacklist nvidia-tesla-470\n")
     assert machine.loaded(shell).bars == (
         Bar(place="/etc/modprobe.d/a.conf", text="blacklist nvidia"),
-        Bar(place="/usr/lib/modprobe.d/c.conf", text="blacklist nvidia_current"),
+        Bar(place="/usr/lib/modprobe.d/c.conf", text="blacklist nvidia_tesla_470"),
         Bar(place="/etc/modprobe.d/b.conf", text="install nvidia /bin/false"),
     )
 

@@ -61,7 +61,7 @@ def test_no_module_is_loaded(machine: Path, shell: str, section: Section) -> Non
 
 def test_it_is_skipped(machine: Path, shell: str) -> None:
     """That is the answer; with the module it runs."""
-    assert parse_answers(asked(machine, SMI_SECTION, shell))[0].skipped
+    assert parse_answers(asked(machine, SMI_SECTION, shell)).value[0].skipped
     found = answer(machine, shell)
     assert not found.skipped and (found.code, found.output) == (0, "")
     assert [gpu.uuid for gpu in found.gpus] == ["GPU-1"]
@@ -73,7 +73,7 @@ def answer(machine: Path, shell: str, text: str = "") -> Smi:
     if text:
         (machine / "answer").write_text(text)
     (machine / "sys" / "nvidia").mkdir()
-    return parse_answers(asked(machine, SMI_SECTION, shell))[0]
+    return parse_answers(asked(machine, SMI_SECTION, shell)).value[0]
 
 
 # Driver 450, V100: values below valued keys, and another spelling of ECC.

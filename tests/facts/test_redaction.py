@@ -137,7 +137,9 @@ PLAIN = [
 
 CORPUS = load((Path(__file__).parent / "secrets.yml").read_text())
 PLANTED = {"secret": SECRET, "hex": "0f8a" * 10, "long": "Ab3dEf6h" * 4}
-HIDDEN_LINES = [(line.format(**PLANTED), shown) for line, shown in CORPUS["hidden"]]
+HIDDEN_LINES, WHOLE_LINES = (
+    [(line.format(**PLANTED), shown) for line, shown in CORPUS[key]] for key in ("hidden", "whole")
+)
 
 
 def assert_no_secret(text: str) -> None:
@@ -145,7 +147,7 @@ def assert_no_secret(text: str) -> None:
     assert not [each for each in PLANTED.values() if each in text]
 
 
-@pytest.mark.parametrize(("line", "wanted"), HIDDEN_LINES)
+@pytest.mark.parametrize(("line", "wanted"), [*HIDDEN_LINES, *WHOLE_LINES])
 def test_a_line_with_a_secret(line: str, wanted: str) -> None:
     """In a log, and of what a node sends, which has it up to its first secret."""
     assert redacted(line) == wanted and redacted(wanted) == wanted

@@ -34,7 +34,8 @@ case $1 in
     ;;
   -W)
     case $3 in
-      *Want*) printf '%s\\n' 'install libnvidia-compute-535' {held}'hold nvidia-driver-535' ;;
+      *Want*) echo install libnvidia-compute-535 535.154.05-0ubuntu1
+        {held}echo hold nvidia-driver-535 535.154.05-0ubuntu1 ;;
       *) echo 535.154.05-0ubuntu1 ;;
     esac
     ;;
@@ -74,8 +75,7 @@ def asked(folder: Path, shell: str, before: str, programs: Mapping[str, str]) ->
 
 def _apt(candidate: str, held: bool = False) -> dict[str, str]:
     policy = shlex.quote(POLICY.format(candidate=candidate))
-    # printf prints the last row only where it is held.
-    query = DPKG_QUERY.replace("{held}", "" if held else "; : ")
+    query = DPKG_QUERY.replace("{held}", "" if held else ": ")
     return {"dpkg-query": query, "apt-cache": f"printf %s {policy}"}
 
 
@@ -87,6 +87,7 @@ def test_apt_has_a_newer_one(folder: Path, shell: str) -> None:
         version="535.154.05-0ubuntu1",
         manager="apt",
         candidate="535.183.01-0ubuntu1",
+        parts=("libnvidia-compute-535",),
     )
 
 

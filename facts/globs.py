@@ -1,4 +1,4 @@
-"""Shell patterns from a node: matched in linear time, and never compiled."""
+"""Shell patterns from a node or a file: matched in linear time, and never compiled."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
     return any(matches(name, pattern) for pattern in patterns)
 
 
-def matches(name: str, pattern: str) -> bool:
+def matches(name: str, pattern: str, sets: bool = True) -> bool:
     """Whether a name matches a pattern of `*`, `?`, `[abc]`, `[a-c]` and `[!abc]`, as in fnmatch.
 
+    Without `sets` a bracket stands for itself, as in ssh's files.
     A regular expression made from a pattern may run forever; here only the last `*` is retried.
     """
-    parts = _parts(pattern)
+    parts = _parts(pattern, sets)
     at = place = again = 0
     star = -1
     while at < len(name):
@@ -36,10 +37,10 @@ def matches(name: str, pattern: str) -> bool:
     return all(part == _ANY for part in parts[place:])
 
 
-def _parts(pattern: str) -> list[str]:
+def _parts(pattern: str, sets: bool) -> list[str]:
     """Return a pattern's parts: `*`, `?`, a character after a backslash, or a set as written."""
     parts: list[str] = []
-    at, last = 0, pattern.rfind("]")
+    at, last = 0, pattern.rfind("]") if sets else -1
     while at < len(pattern):
         end = _set_end(pattern, at) if pattern[at] == "[" and at < last else -1
         if end > 0:
