@@ -5,7 +5,7 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 
 from gpu_node.inventories.writers import is_own
 
@@ -31,6 +31,16 @@ def replace(file: Path, data: bytes | Iterable[bytes], mode: int = 0o600) -> Non
         except BaseException:
             Path(half.name).unlink(missing_ok=True)
             raise
+
+
+def check_folder(folder: Path) -> None:
+    """Raise OSError where no file can be made in a folder, or in the one that it will be made in.
+
+    It is tried: root may write where a file system, as /proc, takes no file.
+    """
+    there = next(each for each in (folder, *folder.absolute().parents) if os.path.lexists(each))
+    with TemporaryFile(dir=there):
+        pass
 
 
 def _kept(real: Path) -> os.stat_result | None:

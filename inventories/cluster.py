@@ -144,6 +144,7 @@ def flat_data(layer: object, file: Path) -> Data:
     data["ssh_hostname"] = at(layer, ("address",))
     for key, pyinfra_key in SSH_KEYS.items():
         value = at(layer, ("ssh", key))
+        value = at(layer, (key,)) if value is None else value  # of a host, in place of `ssh`
         is_file = key in ("key", "known_hosts") and value is not None
         data[pyinfra_key] = full_path(file, str(value)) if is_file else value
     return {key: value for key, value in data.items() if value is not None}

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from gpu_node.inventories.escape import visible
+from gpu_node.inventories.plurals import few
 
 KeyPath = tuple[str | int, ...]
 """Keys from the top of a document down to a value."""
@@ -132,10 +133,13 @@ class Problem(NamedTuple):
 
 
 class InventoryError(ValueError):
-    """Everything wrong with an inventory; `str()` has one line a problem."""
+    """Everything wrong with an inventory; `str()` has one line a problem.
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        self.lines = tuple(lines)
+    `keys` has the flat key of each line where they are about host data.
+    """
+
+    def __init__(self, lines: Iterable[str], keys: Iterable[str] = ()) -> None:
+        self.lines, self.keys = tuple(lines), tuple(keys)
         super().__init__("\n".join(self.lines))
 
 
@@ -184,9 +188,7 @@ def dotted(path: Iterable[str | int]) -> str:
 
 def listed(names: Iterable[str]) -> str:
     """Return names with commas; of many the first ones, and the number of the others."""
-    known = list(names)
-    more = len(known) - _MOST_LISTED
-    return ", ".join([*known[:_MOST_LISTED], *([f"{more} others"] if more > 0 else [])])
+    return ", ".join(few(names, _MOST_LISTED, "{} others"))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -195,10 +197,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f", did you mean {close}?" if close else ""
 
 
+def _plain(word: str) -> str:
+    return "".join(filter(str.isalnum, word.casefold()))
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return the known word that is close to one; the empty text where none is."""
-    # Of hundreds, many are as close as another, and each comparison costs.
     names = tuple(known)
+    # A100} and A-100 are a100, which v100 is as close to.
+    if len(same := [each for each in names if _plain(each) == _plain(word)]) == 1:
+        return same[0]
+    # Of hundreds, many are as close as another, and each comparison costs.
     close = get_close_matches(word, names, 3, _NEAR) if len(names) <= _MOST_MEANT else []
     # smh is shm, in another order, before it is ssh.
     return min(close, key=lambda each: sorted(each) != sorted(word), default="")

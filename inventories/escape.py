@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from gpu_node.inventories.plurals import few
+
 # How much of one text is shown, and how many lines of one that has several.
 LONGEST = 4000
 MOST_LINES = 200
@@ -28,10 +30,8 @@ def visible(text: str, longest: int = LONGEST) -> str:
 
 def visible_lines(text: str, most: int = MOST_LINES, longest: int = LONGEST) -> str:
     """Return `text` made visible, with its newlines; lines beyond `most` are left out."""
-    lines = text.split("\n")
-    shown = [visible(line, longest) for line in lines[:most]]
-    more = len(lines) - most
-    return "\n".join([*shown, f"... ({more} more lines)"] if more > 0 else shown)
+    lines = few(text.split("\n"), most, "... ({} more lines)")
+    return "\n".join(visible(line, longest) for line in lines)
 
 
 def visible_json(text: str) -> str:

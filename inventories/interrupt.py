@@ -18,11 +18,15 @@ Handler = Callable[[int, FrameType | None], None]
 
 
 class Interrupted(Exception):
-    """Work was stopped by a signal; `left` lists what could not be removed from the nodes."""
+    """Work was stopped by a signal; `left` lists what could not be removed from the nodes.
+
+    `run` is the name of the run of pyinfra that it ended, if one had begun.
+    """
 
     def __init__(self, left: tuple[str, ...] = ()) -> None:
         super().__init__("interrupted")
         self.left = left
+        self.run = ""
 
 
 @contextmanager

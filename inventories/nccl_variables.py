@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,8 +118,12 @@ def meant_in_vain(name: str) -> str:
     return near.name if near and near.kind in GONE and not near.use_instead else ""
 
 
+@lru_cache(1 << 10)
 def _nearest(name: str) -> Variable | None:
-    """Return the row of the name that was probably meant, in whichever case it is written."""
+    """Return the row of the name that was probably meant, in whichever case it is written.
+
+    Several rules ask, and many nodes have the same name.
+    """
     upper = name.upper()
     whole = [each for each in (upper, f"NCCL_{upper}") if each in _meant()]
     close = whole or get_close_matches(upper, _meant(), n=1, cutoff=0.8)

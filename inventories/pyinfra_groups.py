@@ -221,9 +221,14 @@ def _unmatched(cluster: Cluster, option: str, word: str) -> str:
         problem = worded(shown(word), "a group without hosts", "one with hosts")
         return f"{option}: {problem}"
     names = [*cluster.groups, *cluster.hosts]
-    why = f"matches no host{did_you_mean(word, names)}"
-    allowed = f"{listed(names)}, or a pattern with * or ?"
-    return f"{option}: {worded(shown(word), why, allowed)}"
+    parts = [part.strip() for part in word.split(",")]
+    # Each word has an option for itself.
+    is_list = len(parts) > 1 and set(parts) <= set(names)
+    then = " ".join(f"{option} {part}" for part in parts) if is_list else ""
+    why = f"matches no host{'' if then else did_you_mean(word, names)}"
+    return (
+        f"{option}: {worded(shown(word), why, f'{listed(names)}, or a pattern with * or ?', then)}"
+    )
 
 
 def _bad_data(cluster: Cluster, hosts: Iterable[str], words: Iterable[str]) -> list[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import codecs
 import errno
 import os
-import re
 import stat
 from io import BufferedReader
 from pathlib import Path
@@ -23,33 +21,6 @@ _KINDS = (
     (stat.S_ISCHR, "is a device, not a file"),
     (stat.S_ISBLK, "is a device, not a file"),
 )
-
-
-def decoded(raw: bytes) -> str:
-    """Return UTF-8 text without its mark; UnicodeDecodeError has what else it looks like."""
-    try:
-        # Of an ASCII letter UTF-16 makes two bytes, one of which is zero.
-        if b"\0" in raw[:2]:
-            raise UnicodeDecodeError("utf-8", raw, 0, 1, "")
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        encoding = _encoding(raw)
-        error.reason = f"it looks like {encoding}" if encoding else f"{raw[error.start]:#04x}"
-        error.encoding = encoding or "LATIN1"
-        raise
-
-
-def _encoding(raw: bytes) -> str:
-    """Return the encoding, by iconv's name, of bytes that are not UTF-8; empty for others."""
-    if b"\0" in raw[:2] or raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "UTF-16"
-    # A Chinese letter has two bytes; one with an accent, in Latin-1, has one.
-    runs = re.findall(rb"[\x80-\xff]+", raw)
-    is_paired = 2 * sum(len(run) % 2 == 0 for run in runs) > len(runs)
-    try:
-        return "GBK" if is_paired and raw.decode("gbk") else ""
-    except UnicodeDecodeError:
-        return ""
 
 
 def why_none(path: str, missing: str) -> str:

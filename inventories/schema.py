@@ -2,9 +2,7 @@
 
 import ipaddress
 import os
-import re
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -152,7 +150,7 @@ def load(
     `text` is checked in place of what the file contains. A file that `may_be_new` can have an empty
     `hosts`.
     """
-    document = read(Path(path), text, partial(_problems_in, Path(path)))
+    document = read(Path(path), text)
     _check(document, may_be_new)
     return _cluster(document)
 
@@ -173,20 +171,23 @@ def _check(document: Document, may_be_new: bool = False) -> None:
     document.finish()
 
 
-def _problems_in(path: Path, text: str) -> tuple[str, ...]:
-    """Return the problems that a text would have in place of a file's."""
-    try:
-        _check(read(path, text))
-    except InventoryError as error:
-        return error.lines
-    return ()
-
-
 def sources_named(path: Path, name: str) -> list[str]:
     """Where a cluster file names a host as the source of copies: FILE:LINE: KEY."""
     document = read(path)
     paths = naming(document, (layer for layer, _ in _layers(document)), name)
     return [f"{path}:{document.line(each)}: {dotted(each)}" for each in paths]
+
+
+def line_of(path: Path) -> Callable[[str, KeyPath], int]:
+    """Return what finds the line of a cluster file that sets a host's value; 0: none does."""
+    document = read(path)
+    _spell_out(document)
+
+    def line(host: str, key: KeyPath) -> int:
+        found = (document.lines.get((*level, *key), 0) for level in _levels(document, host)[::-1])
+        return next(filter(None, found), 0)
+
+    return line
 
 
 def _is_read_wrong(document: Document, problem: Problem) -> bool:
@@ -203,10 +204,6 @@ def _is_new(document: Document) -> bool:
 
 def _spell_out(document: Document) -> None:
     """Put the mapping for text that stands for one: levels then merge whatever their form."""
-    for name, entry in _entries(document, "hosts").items():
-        if isinstance(entry, dict) and isinstance(entry.get("ssh", {}), dict):
-            for key in OF_SSH:
-                _under_ssh(document, name, entry, key)
     for layer, entry in _layers(document):
         if isinstance(entry, dict) and isinstance(entry.get("workspace"), list):
             _as_list(document, layer, entry)
@@ -229,24 +226,11 @@ def _as_list(document: Document, layer: KeyPath, entry: dict[str, object]) -> No
             document.lines[(*new, *path[len(old) :])] = document.lines[path]
 
 
-def _under_ssh(document: Document, host: str, entry: dict[str, object], key: str) -> None:
-    """Move a host's `port` to its `ssh: {port}`, unless it says both."""
-    ssh = entry.get("ssh", {})
-    assert isinstance(ssh, dict)
-    if key not in entry or key in ssh:
-        return
-    entry["ssh"] = {**ssh, key: entry.pop(key)}
-    direct, inner = ("hosts", host, key), ("hosts", host, "ssh", key)
-    document.lines[inner] = document.lines[direct]
-    document.lines.setdefault(inner[:-1], document.lines[direct])
-    document.written[inner] = document.written[direct]
-    document.move(direct, inner)
-
-
 def _said_twice(document: Document) -> Iterator[Problem]:
     for name, entry in _entries(document, "hosts").items():
         for key in OF_SSH:
-            if isinstance(entry, dict) and key in entry and isinstance(entry.get("ssh"), dict):
+            is_set = at(entry, ("ssh", key)) is not None
+            if is_set and isinstance(entry, dict) and key in entry:
                 why = f"hosts.{name}.ssh.{key} is set, too"
                 allowed, then = "one of the two", "remove one of the two"
                 yield Problem(("hosts", name, key), shown(entry[key]), why, allowed, then)
@@ -264,7 +248,8 @@ def _advised(document: Document, problem: Problem) -> Problem:
     """Return a problem with its next step: what to write, as far as the model knows it."""
     path = problem.path
     if not problem.then:
-        problem = problem._replace(then=_misplaced(document, problem))
+        then = _misplaced(document, problem)
+        problem = problem._replace(then=then)
     model, level = _model_at(path)
     written = document.written.get(path, "")
     return advised(model, problem, at(document.value, path), written, level)
@@ -288,6 +273,10 @@ def _misplaced(document: Document, problem: Problem) -> str:
         return f"move {of_top[0]} to the top of the file"
     if path[0] in ("groups", "hosts") and path[1:]:
         entry = at(document.value, path[:2])
+        if path[0] == "groups" and isinstance(entry, list):
+            return f"write group: {path[1]} at each of its hosts"
+        if is_unknown and at(value, ("address",)) is not None:
+            return f"put {path[-1]} under hosts itself, with group: {path[1]}"
         is_key = is_right(_model_at(path)[0], path[1:2], entry)
         return f"indent {path[1]} below the name of a {str(path[0])[:-1]}" if is_key else ""
     if not is_unknown or path[1:]:
@@ -351,9 +340,7 @@ def _bad_names(document: Document) -> Iterator[Problem]:
 def _renamed(model: type[Model], problem: Problem, path: KeyPath) -> Problem:
     """Return the problem of a name at its place, with a name to write."""
     better = meant(model, problem.path, path[-1])
-    then = f"write {as_yaml(better)}" if better else "write a name such as a100-01"
-    if re.search(r"[\[{,*]", str(path[-1])):
-        then = "write a line for each of them, such as a100-01, a100-02"
+    then = f"write {as_yaml(better)}" if better else "write one name a line, such as a100-01"
     return problem._replace(path=path, then=then)
 
 
@@ -361,23 +348,12 @@ def _bad_groups(document: Document) -> Iterator[Problem]:
     groups = _entries(document, "groups")
     allowed = ", ".join(groups) or "a name under groups, which has none yet"
     for name, entry in _entries(document, "hosts").items():
-        if entry is not None and not isinstance(entry, dict):
-            continue
         group = at(entry, ("group",))
-        if group is not None and (not isinstance(group, str) or group not in groups):
-            path = ("hosts", name, "group")
-            why = _why_no_group(group, groups)
-            near = nearest(str(group), groups)
+        if isinstance(group, str) and group not in groups:
+            near = nearest(group, groups)
+            why = f"no such group{did_you_mean(group, groups)}"
             then = f"write group: {near}" if near else f"add it under groups: {{{group}: {{}}}}"
-            if not isinstance(group, str):
-                then = f"write group: {as_yaml(document.written.get(path, 'a100'))}"
-            yield Problem(path, shown(group), why, allowed, then)
-
-
-def _why_no_group(group: object, groups: dict[str, object]) -> str:
-    if isinstance(group, str):
-        return f"no such group{did_you_mean(group, groups)}"
-    return "this does not read as text: put it in quotes"
+            yield Problem(("hosts", name, "group"), shown(group), why, allowed, then)
 
 
 def _shared_addresses(document: Document) -> Iterator[Problem]:
@@ -415,7 +391,8 @@ def _incomplete(document: Document) -> Iterator[Problem]:
             is_known = any((*layer, *parent) in faulty for layer in layers)
             if parent and at(wanted, problem.path) is None and not is_known:
                 path = (*blamed, *problem.path)
-                yield problem._replace(path=path, why=f"host {name} needs it", kind="missing")
+                why = f"host {name} needs it"
+                yield problem._replace(path=path, why=why, kind="missing")
 
 
 def _levels(document: Document, host: str) -> list[KeyPath]:

@@ -15,18 +15,17 @@ from gpu_node.inventories.fields.addresses import is_address, login_of
 from gpu_node.inventories.keys import complaints
 from gpu_node.inventories.model import Model
 from gpu_node.inventories.plurals import counted
-from gpu_node.inventories.regular_file import NOT_UTF8, content, decoded
+from gpu_node.inventories.regular_file import NOT_UTF8, content
 from gpu_node.inventories.schema import one_spelling
 
 _COLUMNS = ("name", "address", "group", "fingerprint")
 _NEEDED = _COLUMNS[:2]
 _ORDER = "name,address[,group[,fingerprint]]"
 _HEADER = "name and address, and if wanted group and fingerprint, once each"
-_LABEL = 63
 
 
 # What every machine takes for itself, whatever a resolver says.
-_LOOPBACK = re.compile(
+LOOPBACK = re.compile(
     r"(.*\.)?localhost|localhost\.localdomain|localhost[46](\.localdomain[46])?|ip6-(localhost|loopback)"
 )
 
@@ -36,25 +35,14 @@ def _name(value: object) -> object:
     if isinstance(value, str):
         if is_address(value):
             raise ValueError("an address, not a name")
-        if _LOOPBACK.fullmatch(value.lower()):
+        if LOOPBACK.fullmatch(value.lower()):
             raise ValueError("reserved: it resolves to the local machine")
-        longest = max(map(len, value.split(".")))
-        if longest > _LABEL:
-            raise ValueError(f"{longest} characters; at most {_LABEL} before a dot")
-    return value
-
-
-def _fingerprint(value: object) -> object:
-    kind, _, digest = str(value).partition(":")
-    if not re.fullmatch(r"SHA256:[A-Za-z0-9+/]{43}", str(value)):
-        is_long = kind == "SHA256" and len(digest) != 43
-        raise ValueError(f"{len(digest)} characters after SHA256:" if is_long else "")
     return value
 
 
 Fingerprint = Annotated[
     str,
-    BeforeValidator(_fingerprint),
+    fields.matching(r"SHA256:[A-Za-z0-9+/]{43}"),
     Field(description="SHA256: and 43 base64 characters, as ssh-keygen -lf shows it"),
 ]
 
@@ -116,14 +104,14 @@ def read_csv(path: Path) -> list[Newcomer]:
 
 def _text(path: Path) -> str:
     try:
-        return decoded(content(path))
+        return content(path).decode("utf-8-sig")
     except OSError as error:
         found = reason(error)
         problem = Problem((), found, "", f"a file with lines of {_ORDER}")
         raise InventoryError([problem.at(path)]) from None
     except UnicodeDecodeError as error:
         allowed = "a file saved as CSV in UTF-8"
-        problem = Problem((), NOT_UTF8, error.reason, allowed)
+        problem = Problem((), NOT_UTF8, f"byte {error.start}", allowed)
         raise InventoryError([problem.at(path)]) from None
 
 
@@ -139,16 +127,12 @@ def _rows(text: str) -> Iterator[tuple[int, str]]:
 def _named_columns(path: Path, line: int, written: str) -> tuple[str, ...] | None:
     """Return the columns that a first line names; None where it is a machine's."""
     named = tuple(cell.lower() for cell in _cells(written))
-    is_known = bool(named) and set(named) <= set(_COLUMNS)
-    if named[:2] != _NEEDED and not is_known:
+    known = set(named) & set(_COLUMNS)
+    # A machine may have the name of a column; that of `name` has not.
+    if not known or (_NEEDED[0] not in known and known < set(named)):
         return None
-    whys = (
-        *(f"{each} is not a column" for each in named if each not in _COLUMNS),
-        *(f"{column} twice" for column in _COLUMNS if named.count(column) > 1),
-        *(f"no {each}" for each in _NEEDED if each not in named),
-    )
-    for why in whys:
-        raise InventoryError([Problem((), shown(written), why, _HEADER).at(path, line)])
+    if len({*named}) < len(named) or not {*_NEEDED} <= {*named} <= {*_COLUMNS}:
+        raise InventoryError([Problem((), shown(written), "", _HEADER).at(path, line)])
     return named
 
 

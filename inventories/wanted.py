@@ -1,6 +1,7 @@
 """What a node should be: an area or item that is None is not managed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, cast
 
@@ -16,16 +17,17 @@ from typing_extensions import Self
 
 from gpu_node.inventories.advice import advised
 from gpu_node.inventories.checks.supply import SupplyWanted, unsigned_by_http
-from gpu_node.inventories.errors import InventoryError, KeyPath, Problem, at, dotted
+from gpu_node.inventories.errors import InventoryError, KeyPath, Problem, at, dotted, quoted, shown
 from gpu_node.inventories.fields import kinds as fields
 from gpu_node.inventories.fields import paths as places
 from gpu_node.inventories.fields import switched, variables
-from gpu_node.inventories.flat_keys import misspelt
 from gpu_node.inventories.keys import complaints, flat_key, leaf_paths, section
 from gpu_node.inventories.model import Model
 
 # The model of a node whose GPUs, if it has some, are not for jobs.
 NO_GPU = "none"
+# As near as `shm_siz` is; `docker_version`, which another deploy may have, is not.
+_NEAR = 0.88
 
 
 class GpuWanted(Model):
@@ -338,25 +340,52 @@ class NodeWanted(Areas):
         """
         nested: dict[str, Any] = {"address": data.get("ssh_hostname") or "localhost"}
         paths = leaf_paths(cls)
-        unknown = misspelt(data, tuple(map(flat_key, paths)), tuple(cls.model_fields))
+        unknown = _misspelt(data, tuple(map(flat_key, paths)), tuple(cls.model_fields))
         for path in paths:
             value = data.get(flat_key(path))
             if value is not None:
                 _put(nested, path, value)
         problems = [*unknown, *complaints(cls, nested), *unsigned_by_http(nested)]
         if problems:
-            raise InventoryError(_in_data(problem, nested, paths) for problem in problems)
+            lines = [_in_data(problem, nested, paths) for problem in problems]
+            raise InventoryError([line for _, line in lines], [key for key, _ in lines])
         return cls.model_validate(nested, context=fields.WRITTEN)
 
 
-def _in_data(problem: Problem, nested: Mapping[str, Any], paths: Iterable[KeyPath]) -> str:
-    """Return a problem of host data, which has flat keys, with its next step."""
+def _misspelt(
+    data: Mapping[str, Any], known: tuple[str, ...], sections: tuple[str, ...]
+) -> Iterator[Problem]:
+    """Yield keys near one of `known`, and a section of a cluster file in place of its flat keys."""
+    for key, value in data.items():
+        if key in known or not isinstance(key, str):
+            continue
+        if key in sections and isinstance(value, dict):
+            flat = [each for each in known if each.startswith(f"{key}_")]
+            yield Problem((key,), shown(value), "only a cluster file has sections", ", ".join(flat))
+        elif near := _nearest(key, known):
+            yield Problem((key,), quoted(key), f"no such key, did you mean {near}?", near)
+
+
+@cache
+def _nearest(key: str, known: tuple[str, ...]) -> str:
+    """Return the key that was meant: also in another notation, such as shm-size; or nothing."""
+    plain = key.lower().replace("-", "_")
+    for each in known:
+        if each.replace("_", "") == plain.replace("_", ""):
+            return each
+    return next(iter(get_close_matches(plain, known, n=1, cutoff=_NEAR)), "")
+
+
+def _in_data(
+    problem: Problem, nested: Mapping[str, Any], paths: Iterable[KeyPath]
+) -> tuple[str, str]:
+    """Return the flat key of a problem of host data, and the problem with its next step."""
     path = problem.path
     leaf = next((each for each in paths if path[: len(each)] == each), path)
     key = flat_key(leaf)
     name = key if leaf == path else str(path[-1])
     advice = advised(NodeWanted, problem, at(nested, path), name=name)
-    return f"{dotted((key, *path[len(leaf) :]))}: {advice}"
+    return key, f"{dotted((key, *path[len(leaf) :]))}: {advice}"
 
 
 def wanted_part(layer: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,11 +21,13 @@ _ENCRYPTED = re.compile(r"^Proc-Type: 4,ENCRYPTED", re.MULTILINE)
 # The start of OpenSSH's format, and the word in it for a key that has no passphrase.
 _MAGIC, _PLAIN = b"openssh-key-v1\0", b"\0\0\0\4none"
 _OF_OTHERS = 0o077
+# Where a private key is named: a host may have it without `ssh`.
+_KEYS = (("ssh", "key"), ("key",))
 
 
 def missing_files(document: Document, layer: KeyPath) -> Iterator[Problem]:
     """What is wrong with the files that a level names."""
-    for path in (("ssh", "key"), ("ssh", "known_hosts"), *FILES):
+    for path in (*_KEYS, ("ssh", "known_hosts"), *FILES):
         written = at(document.value, (*layer, *path))
         if not isinstance(written, str) or written.startswith("-") or written in NO_FILE:
             continue
@@ -34,33 +36,37 @@ def missing_files(document: Document, layer: KeyPath) -> Iterator[Problem]:
             why = f"no readable file {file}"
             allowed = EXISTING_FILE
             then = f"ls -l {shlex.quote(file)}, and write the right path"
+            if "$" in written:
+                then = "write the path itself, such as ~/.ssh/id_ed25519: $ is not replaced here"
             yield Problem((*layer, *path), shown(written), why, allowed, then)
-        elif not _is_text(file):
+            continue
+        try:
+            text = Path(file).read_text("utf-8")
+        except UnicodeDecodeError:
             allowed = "a file of UTF-8 text; with any other byte none of its keys is read"
             then = f"remove those bytes: LC_ALL=C grep -naP '[^ -~]' {shlex.quote(file)}"
             why = f"{file} is not UTF-8 text"
             yield Problem((*layer, *path), shown(written), why, allowed, then)
-        elif path in FILES and "-----BEGIN PGP PUBLIC KEY" not in Path(file).read_text("utf-8"):
+            continue
+        if path in FILES and "-----BEGIN PGP PUBLIC KEY" not in text:
             allowed = "a public key as text, as gpg --armor --export writes it"
             why, then = f"{file} is not a public key", f"gpg --armor --export ID >{file}"
             yield Problem((*layer, *path), shown(written), why, allowed, then)
         elif path == ("ssh", "known_hosts"):
-            yield from _not_known_hosts((*layer, *path), written, file)
-        elif path == ("ssh", "key"):
-            yield from _unusable_key((*layer, *path), written, file)
+            yield from _not_known_hosts((*layer, *path), written, file, text)
+        elif path in _KEYS:
+            yield from _unusable_key((*layer, *path), written, file, text)
 
 
-def _not_known_hosts(path: KeyPath, written: str, file: str) -> Iterator[Problem]:
-    text = Path(file).read_text("utf-8")
+def _not_known_hosts(path: KeyPath, written: str, file: str, text: str) -> Iterator[Problem]:
     if _ENTRY.search(text) and not any(map(_HOST_KEY.match, text.splitlines())):
         allowed = "a known_hosts file: lines of names, key type and key; an empty file"
         then = "write known_hosts: known_hosts, and run gpu-node host-key for each node"
         yield Problem(path, shown(written), f"no line of {file} is a host key", allowed, then)
 
 
-def _unusable_key(path: KeyPath, written: str, file: str) -> Iterator[Problem]:
+def _unusable_key(path: KeyPath, written: str, file: str, text: str) -> Iterator[Problem]:
     """Yield why ssh or pyinfra would not use a private key; other files are left to them."""
-    text = Path(file).read_text("utf-8")
     begin = _PRIVATE.search(text)
     if text.startswith(("ssh-", "ecdsa-", "sk-")):
         why, allowed = f"{file} is a public key", "the private key, without .pub"
@@ -97,11 +103,3 @@ def _is_encrypted(kind: str, text: str) -> bool:
     except binascii.Error:
         return False
     return raw.startswith(_MAGIC) and not raw.startswith(_MAGIC + _PLAIN)
-
-
-def _is_text(file: str) -> bool:
-    try:
-        Path(file).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -65,17 +65,13 @@ class SupplyWanted(Model):
 
         Where one requirement has a hash the others need one, too: pip refuses them.
         """
-        given, pairs = (
-            self.hashes or {},
-            [requirement.partition("==") for requirement in requirements],
-        )
+        given = self.hashes or {}
+        pairs = [each.partition("==") for each in requirements]
         names = [f"{canonicalize_name(name)}=={version}" for name, _, version in pairs]
         if not any(name in given for name in names):
             return ""
-        rows = (
-            [name, *(f"--hash=sha256:{each}" for each in given.get(name, ()))] for name in names
-        )
-        return "\n".join(map(" ".join, rows))
+        hashes = {name: [f"--hash=sha256:{each}" for each in sums] for name, sums in given.items()}
+        return "\n".join(" ".join([name, *hashes.get(name, [])]) for name in names)
 
 
 def unsigned_by_http(wanted: object) -> Iterator[Problem]:

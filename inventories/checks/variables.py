@@ -2,9 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 
-from gpu_node.inventories.advice import SYNONYMS
 from gpu_node.inventories.errors import KeyPath, Problem, at, shown
 from gpu_node.inventories.fields.kinds import IFNAME
 from gpu_node.inventories.nccl_variables import WORDS_OF, is_unknown, misread, real
@@ -52,15 +50,9 @@ def _misread(path: KeyPath, name: str, value: str) -> Iterator[Problem]:
         then = _or_keep(f'write, for example, {name}: "8"', _VALUES)
         yield Problem(path, shown(value), why, "a number in quotes", then)
     if why := misread(name, value):
-        upper = value.strip().upper()
-        allowed = WORDS_OF.get(name, ())
-        near = [value.strip(), upper, *get_close_matches(upper, allowed, n=1)]
-        if not allowed and value.lower() in SYNONYMS:
-            near.append(str(int(SYNONYMS[value.lower()])))
-        right = next((each for each in near if not misread(name, each)), "")
-        then = f'write {name}: "{right}"' if right else "correct it"
-        why, words = f"it {why.partition(';')[0]}", ", ".join(allowed) or "a number in quotes"
-        yield Problem(path, shown(value), why, words, _or_keep(then, _VALUES))
+        allowed = ", ".join(WORDS_OF.get(name, ())) or "a number in quotes"
+        then = _or_keep("write one of the allowed values", _VALUES)
+        yield Problem(path, shown(value), f"it {why.partition(';')[0]}", allowed, then)
 
 
 def _or_keep(then: str, rule: str) -> str:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from paramiko import Channel, SSHException, Transport
 
@@ -57,6 +58,16 @@ class Answer:
         return b"".join(data for name, data in self.parts if name == stream)
 
 
+class Talk(Protocol):
+    """A stdin that is written while its command runs."""
+
+    def more(self) -> bytes | None:
+        """Return what to send now; None ends the stdin."""
+
+    def hear(self, stream: str, data: bytes) -> None:
+        """Take a part of what the command prints."""
+
+
 def run(
     transport: Transport,
     command: str,
@@ -64,8 +75,11 @@ def run(
     stdin: bytes = b"",
     terminal: bool = False,
     show: Callable[[str, bytes], None] = lambda stream, data: None,
+    more: Callable[[], bytes | None] = lambda: None,
 ) -> Answer:
     """Run a command and return its answer; `show` is given each part of it.
+
+    After `stdin` it is sent what `more` returns, until that is None.
 
     Raises TooMuch, TimeoutError where it does not end in time, and what paramiko raises where the
     connection breaks.
@@ -75,7 +89,7 @@ def run(
     # The second limit is for what waits in paramiko: a node need not take what is sent to it.
     whole = within(transport, seconds + _GRACE_SECONDS)
     with whole, begun(transport, command, seconds, terminal) as channel:
-        for stream, data in _heard(channel, stdin, end, seconds):
+        for stream, data in _heard(channel, stdin, more, end, seconds):
             answer.add(stream, data)
             show(stream, data)
         answer.code = channel.recv_exit_status()
@@ -104,9 +118,9 @@ def begun(
 
 
 def _heard(
-    channel: Channel, stdin: bytes, end: float, seconds: float
+    channel: Channel, stdin: bytes, more: Callable[[], bytes | None], end: float, seconds: float
 ) -> Iterator[tuple[str, bytes]]:
-    """Send `stdin`, and yield what comes back until the command ends; raises TimeoutError."""
+    """Send `stdin` and `more`, and yield what comes back until the end; raises TimeoutError."""
     news = threading.Event()
     for buffer in (channel.in_buffer, channel.in_stderr_buffer):
         buffer.set_event(news)
@@ -123,8 +137,10 @@ def _heard(
             stdin = stdin[channel.send(stdin[:_CHUNK]) :]
             moved = True
         if not stdin and not is_sent and not channel.closed:
-            channel.shutdown_write()
-            is_sent = True
+            if (following := more()) is None:
+                channel.shutdown_write()
+                is_sent = True
+            stdin = following or b""
         if ended and not moved:
             return
         if time.monotonic() > end:

@@ -8,6 +8,8 @@ from collections.abc import Collection
 
 from paramiko import Message, PKey, SSHException
 
+from gpu_node.inventories.connection.known_hosts import is_like
+
 SUFFIX = "-cert-v01@openssh.com"
 # How many strings the public key of each type has in a certificate (PROTOCOL.certkeys).
 _PARTS = {"ssh-ed25519": 1, "ssh-rsa": 2}
@@ -53,30 +55,8 @@ def require_certified(key: PKey, authorities: Collection[PKey], name: str) -> No
         raise NotCertified("it is not valid now")
     if certificate.options:
         raise NotCertified("it has critical options, which no host's certificate has")
-    if certificate.names and not any(_is_like(name.lower(), each) for each in certificate.names):
+    if certificate.names and not any(is_like(each, name) for each in certificate.names):
         raise NotCertified(f"it is for {', '.join(certificate.names)[:200]}, not for {name}")
-
-
-def _is_like(name: str, principal: str) -> bool:
-    """Whether a principal is for a host: it may have the wildcards * and ?, as in OpenSSH.
-
-    Only the last star is tried again, so that no principal takes more than a moment.
-    """
-    at = place = after_star = 0
-    star = -1
-    while at < len(name):
-        sign = principal[place : place + 1]
-        if sign == "*":
-            star, after_star = place, at
-            place += 1
-        elif sign in ("?", name[at]):
-            at, place = at + 1, place + 1
-        elif star >= 0:
-            after_star += 1
-            at, place = after_star, star + 1
-        else:
-            return False
-    return not principal[place:].strip("*")
 
 
 def _is_signed(signer: PKey, text: bytes, signature: Message) -> bool:
@@ -124,5 +104,5 @@ class _Certificate:
 def _strings(packed: bytes) -> list[str]:
     message, strings = Message(packed), []
     while len(message.get_so_far()) < len(packed):
-        strings.append(message.get_string().decode("utf-8", "replace").lower())
+        strings.append(message.get_string().decode("utf-8", "replace"))
     return strings

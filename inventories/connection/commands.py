@@ -42,8 +42,8 @@ class Output(CommandOutput):
     def combined_lines(self) -> list[OutputLine]:  # type: ignore[override]
         """The lines to print, in the order in which their ends came; pyinfra prints all of them."""
         ends = _Ends()
-        first = [each for each in _ordered(self._answer.parts) if ends.is_first(*each)]
-        return [OutputLine(stream, line) for stream, line in (*first, *ends.rest())]
+        shown = [each for part in self._answer.parts for each in ends.take(*part)]
+        return [OutputLine(stream, line) for stream, line in (*shown, *ends.rest())]
 
     @property
     @override
@@ -80,34 +80,30 @@ class _Lines:
         return [*ended, last] if final and last else ended
 
 
-def _ordered(parts: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, str]]:
-    streams = {"stdout": _Lines(), "stderr": _Lines()}
-    for name, data in parts:
-        yield from ((name, line) for line in streams[name].take(data))
-    for name, lines in streams.items():
-        yield from ((name, line) for line in lines.take(b"", final=True))
-
-
 class _Ends:
-    """Keeps the last lines of an answer, and counts those between them and the first ones.
+    """The first lines of an answer as they end, then its last ones, and how many are between.
 
     A node may send a million lines, which would hide what the other nodes print.
     """
 
     def __init__(self) -> None:
+        self._streams = {"stdout": _Lines(), "stderr": _Lines()}
         self._count = 0
         self._last: deque[tuple[str, str]] = deque(maxlen=_LAST)
 
-    def is_first(self, stream: str, line: str) -> bool:
-        """Whether a line is one of the first; else it may be one of the last."""
-        self._count += 1
-        if self._count <= _FIRST:
-            return True
-        self._last.append((stream, line))
-        return False
+    def take(self, stream: str, data: bytes, final: bool = False) -> Iterator[tuple[str, str]]:
+        """Yield the first lines as they end in a part."""
+        for line in self._streams[stream].take(data, final):
+            self._count += 1
+            if self._count <= _FIRST:
+                yield stream, line
+            else:
+                self._last.append((stream, line))
 
     def rest(self) -> Iterator[tuple[str, str]]:
-        """Yield the last lines, after one that has the number of those left out."""
+        """Yield what has no end of line, and the last lines after the number of those left out."""
+        for stream in self._streams:
+            yield from self.take(stream, b"", final=True)
         if more := max(self._count - _FIRST - len(self._last), 0):
             yield "stdout", f"... ({more} more lines)"
         yield from self._last
@@ -118,25 +114,20 @@ class Shown:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self._streams = {"stdout": _Lines(), "stderr": _Lines()}
         self._ends = _Ends()
 
-    def take(self, stream: str, data: bytes, final: bool = False) -> None:
+    def take(self, stream: str, data: bytes) -> None:
         """Print the first lines as they end in a part."""
-        for line in self._streams[stream].take(data, final):
-            if self._ends.is_first(stream, line):
-                self._print(stream, line)
+        self._print(self._ends.take(stream, data))
 
     def end(self) -> None:
         """Print what has no end of line, and the last lines of many."""
-        for stream in self._streams:
-            self.take(stream, b"", final=True)
-        for stream, line in self._ends.rest():
-            self._print(stream, line)
+        self._print(self._ends.rest())
 
-    def _print(self, stream: str, line: str) -> None:
-        shown = pyinfra_output.format_text(line, "red") if stream == "stderr" else line
-        pyinfra_output.echo(f"{self._prefix}{shown}", err=True)
+    def _print(self, lines: Iterable[tuple[str, str]]) -> None:
+        for stream, line in lines:
+            shown = pyinfra_output.format_text(line, "red") if stream == "stderr" else line
+            pyinfra_output.echo(f"{self._prefix}{shown}", err=True)
 
 
 def stdin_bytes(stdin: Any) -> bytes:

@@ -25,17 +25,16 @@ from pyinfra.connectors.ssh_util import raise_connect_error
 from pyinfra.connectors.util import CommandOutput, make_unix_command_for_host
 from typing_extensions import override
 
-from gpu_node.inventories.connection.capped import LONGEST_SECONDS, Answer, run
+from gpu_node.inventories.connection.capped import LONGEST_SECONDS, Answer, Talk, run
 from gpu_node.inventories.connection.client import Client
 from gpu_node.inventories.connection.commands import Output, Shown, password_shown, stdin_bytes
 from gpu_node.inventories.connection.known_hosts import SSH_PORT
 from gpu_node.inventories.connection.names import INVENTORY
-from gpu_node.inventories.connection.refused_keys import explained, refusal
+from gpu_node.inventories.connection.refused_keys import explained, look, refusal
 from gpu_node.inventories.connection.ssh_config import destination
 from gpu_node.inventories.connection.sudo import SECONDS as SUDO_SECONDS
 from gpu_node.inventories.connection.sudo import SUDO, Feed
 from gpu_node.inventories.connection.transport import CONNECT_SECONDS, ended_after, within
-from gpu_node.inventories.connection.unreachable import look
 from gpu_node.inventories.errors import quoted
 
 # How long a node may take none of an upload, and how long a session for one may take to begin.
@@ -150,13 +149,15 @@ class Connector(SSHConnector):
     ) -> tuple[bool, CommandOutput]:
         """Execute a command as pyinfra's connector does; no output asks for a password here.
 
-        Raises PyinfraError for a password among the arguments.
+        `_stdin` may be a `Talk`. Raises PyinfraError for a password among the arguments.
         """
         if problem := password_shown(arguments):
             raise PyinfraError(problem)
         terminal = arguments.pop("_get_pty", False)
         seconds = arguments.pop("_timeout", None) or LONGEST_SECONDS
-        stdin = stdin_bytes(arguments.pop("_stdin", None))
+        given = arguments.pop("_stdin", None)
+        talk: Talk | None = given if hasattr(given, "more") else None
+        stdin = b"" if talk else stdin_bytes(given)
         codes = arguments.pop("_success_exit_codes", None) or (0,)
         feed = self._sudo_feed() if arguments.get("_sudo") else None
         if feed is not None:
@@ -170,6 +171,7 @@ class Connector(SSHConnector):
         if print_input:
             pyinfra_output.echo(f"{self.host.print_prefix}>>> {made}", err=True)
         shown = Shown(self.host.print_prefix) if print_output else None
+        take = shown.take if shown else talk.hear if talk else lambda stream, data: None
         try:
             answer = run(
                 self._transport(),
@@ -177,7 +179,8 @@ class Connector(SSHConnector):
                 seconds,
                 stdin,
                 bool(terminal),
-                shown.take if shown else lambda stream, data: None,
+                take,
+                talk.more if talk else lambda: None,
             )
         except TimeoutError:
             _missed[self.host] = max(seconds, _missed.get(self.host, 0))
@@ -185,14 +188,18 @@ class Connector(SSHConnector):
         finally:
             if shown:
                 shown.end()
-        if feed is not None:
-            SUDO.heard(self.host.name, answer)
+        if feed is not None and answer.code != 0:
+            SUDO.heard(self.host.name, answer.of("stderr").decode("utf-8", "replace"))
         return answer.code in codes, Output(answer)
 
     def by_sudo(self) -> dict[str, str]:
         """Return variables of the probe, which starts sudo itself; none without a password."""
         feed = self._sudo_feed()
         return {} if feed is None else {"gn_sudo": feed.shell, "gn_fed": feed.lines}
+
+    def sudo_refuses(self, words: str) -> None:
+        """Take what sudo of the probe printed where it became not root."""
+        SUDO.heard(self.host.name, words)
 
     def _sudo_feed(self) -> Feed | None:
         return SUDO.feed(

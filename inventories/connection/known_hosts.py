@@ -8,6 +8,7 @@ from pathlib import Path
 
 from paramiko import HostKeys
 
+from gpu_node.facts.globs import matches
 from gpu_node.inventories.atomic_write import replace
 from gpu_node.inventories.connection.ssh_config import destination
 from gpu_node.inventories.regular_file import content
@@ -15,7 +16,6 @@ from gpu_node.inventories.regular_file import content
 SSH_PORT = 22
 _MOST_BYTES = 16_000_000
 # Patterns, kind and key with the blanks around them; what follows is a comment.
-_REVOKED = re.compile(r"[ \t]*@revoked[ \t]+(\S+)[ \t]+(\S+)[ \t]+(\S+).*", re.DOTALL)
 _LINE = re.compile(r"([ \t]*)([^#@\s]\S*)([ \t]+)(\S+)([ \t]+)([^\s]+)(.*)", re.DOTALL)
 
 
@@ -59,19 +59,6 @@ def stale(pinned: Collection[str], offered: Collection[str]) -> list[str]:
     """
     other = {key.split()[0] for key in offered if key not in pinned}
     return [key for key in pinned if key.split()[0] in other]
-
-
-def revoked(text: str, names: Collection[str]) -> list[str]:
-    """Return the keys, as `kind key`, that `@revoked` lines name for one of a server's names.
-
-    Patterns of such lines may have the wildcards * and ?, and a ! before what they are not for.
-    """
-    lines = (_REVOKED.fullmatch(line) for line in lines_of(text))
-    return [
-        f"{line[2]} {line[3]}"
-        for line in lines
-        if line and any(is_among(line[1].split(","), name) for name in names)
-    ]
 
 
 def repinned(text: str, names: Collection[str], key: str, offered: Collection[str]) -> str:
@@ -149,13 +136,11 @@ def _is(pattern: str, name: str) -> bool:
 
 def is_among(patterns: Collection[str], name: str) -> bool:
     """Whether patterns stand for a name, as ssh reads them."""
-    if any(pattern.startswith("!") and _is_like(pattern[1:], name) for pattern in patterns):
-        return False
-    return any(_is_like(pattern, name) for pattern in patterns)
+    plain = {pattern: pattern.removeprefix("!") for pattern in patterns}
+    fitting = [each for each, own in plain.items() if is_like(own, name) or _is(own, name)]
+    return bool(fitting) and not any(each.startswith("!") for each in fitting)
 
 
-def _is_like(pattern: str, name: str) -> bool:
-    if pattern.startswith("|1|"):
-        return _is(pattern, name)
-    wild = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
-    return re.fullmatch(wild, name, re.IGNORECASE) is not None
+def is_like(pattern: str, name: str) -> bool:
+    """Whether a pattern, which may have the wildcards * and ?, is for a name in any case."""
+    return matches(name.lower(), pattern.lower(), sets=False)

@@ -1,4 +1,4 @@
-"""Refused keys, a host's or one's own: the next step, where pyinfra only reports the refusal."""
+"""Refused keys and connections: the next step, where pyinfra only reports what failed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from paramiko import (
     PKey,
     SSHException,
 )
+from paramiko.ssh_exception import NoValidConnectionsError
 
 from gpu_node.inventories.connection.client import RefusedJumpHost
 from gpu_node.inventories.connection.handshake import UnknownHostKey
+from gpu_node.inventories.connection.known_hosts import SSH_PORT
 
 _UNKNOWN = re.compile(r"No host key for (\S+) found")
 # From the program ssh, which shows a fingerprint and no key (facts/ask/via/login.py).
@@ -99,3 +101,16 @@ def explained(message: str, refused: SSHException, inventory: str, node: str) ->
 
 def _shown(key: PKey) -> str:
     return f"{key.get_name()} {key.fingerprint}"
+
+
+def look(error: BaseException | None, port: int = SSH_PORT) -> str:
+    """Return what to look at, empty for another error; paramiko's names the port itself."""
+    if isinstance(error, NoValidConnectionsError):
+        ((_, port, *_), error), *_ = error.errors.items()
+    if isinstance(error, ConnectionRefusedError):
+        return "is sshd running there, or on another port?"
+    if isinstance(error, TimeoutError):
+        return f"is it switched on, is the address right, does a firewall let port {port} through?"
+    if isinstance(error, OSError):
+        return "is it switched on, is the address right, is there a route to it from this machine?"
+    return ""

@@ -7,7 +7,6 @@ line, and all others up to a random mark.
 
 from __future__ import annotations
 
-import json
 import re
 import resource
 import secrets
@@ -21,6 +20,8 @@ from gevent.lock import BoundedSemaphore
 from gpu_node.inventories.connection.capped import Answer
 
 SECONDS = 20
+# Nodes that are silent before one accepts the password; they are asked one after the other.
+_MOST_SILENT = 3
 # With -k no later command of that session becomes root without the password.
 _ASKING = "sudo -H -k -S -p '' "
 _NOT_ASKING = re.compile(r"sudo (-H )?-n ")
@@ -78,35 +79,52 @@ class SudoPassword:
 
     def __init__(self) -> None:
         self._text = ""
+        # What asks a user for it, until that is done.
+        self._ask: Callable[[], str] | None = None
         # Empty: accepted; None: sudo does not ask for one; else the refusal.
         self._answers: dict[str, str | None] = {}
         self._turn = BoundedSemaphore()
         self._turns: dict[str, BoundedSemaphore] = defaultdict(BoundedSemaphore)
         # The node that refused it before any had accepted it, and the words.
         self.wrong: tuple[str, str] | None = None
+        self._silent = 0
 
     @property
     def is_given(self) -> bool:
-        """Whether a user has typed one."""
-        return bool(self._text)
+        """Whether a user has typed one, or is to type it."""
+        return bool(self._text) or self.is_awaited
 
     def asks(self, node: str) -> bool:
         """Whether sudo of a node has taken it."""
         return self._answers.get(node) == ""
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether it is still to be typed."""
+        return self._ask is not None
+
+    def ask_by(self, ask: Callable[[], str]) -> None:
+        """Have `ask` return what a user types, once the first node is to be asked."""
+        self._ask = ask
+
+    def be_typed(self) -> None:
+        """Ask for the password if that is still to be done, where no other greenlet waits."""
+        ask, self._ask = self._ask, None
+        if ask is not None:
+            self.give(ask())
 
     def give(self, text: str) -> None:
         """Take the password that was typed; no core dump of this process or a child has it."""
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         self._text = text
 
-    def to_child(self) -> bytes:
-        """Return what a child process gets by a pipe; empty without a password."""
-        return json.dumps([self._text, self._answers]).encode() if self._text else b""
+    def to_child(self) -> tuple[str, dict[str, str | None]]:
+        """Return what a child process gets by a pipe, as JSON."""
+        return self._text, self._answers
 
-    def from_parent(self, data: bytes) -> None:
+    def from_parent(self, text: str, answers: dict[str, str | None]) -> None:
         """Take what `to_child` has made."""
-        if data:
-            self._text, self._answers = json.loads(data)
+        self._text, self._answers = text, answers
 
     def feed(self, node: str, run: Run) -> Feed | None:
         """Return how sudo of a node gets the password; None: it needs none, or none was typed.
@@ -125,10 +143,9 @@ class SudoPassword:
         answer = self._answers[node]
         return None if answer is None else Feed(answer, self._text, secrets.token_hex(8))
 
-    def heard(self, node: str, answer: Answer) -> None:
-        """Take the answer to a command; where sudo refuses the password now, no other gets it."""
-        words = answer.of("stderr").decode("utf-8", "replace")
-        if answer.code != 0 and (line := _WRONG_NOW.search(words)):
+    def heard(self, node: str, words: str) -> None:
+        """Take what a failed command printed; where sudo refuses now, it is not tried again."""
+        if self.asks(node) and (line := _WRONG_NOW.search(words)):
             self._answers[node] = f"{_REFUSES}{line[0]}"
 
     @property
@@ -138,9 +155,12 @@ class SudoPassword:
     def _tried(self, node: str, run: Run) -> str | None:
         if self.wrong is not None:
             return f"this password was not tried: sudo on {self.wrong[0]} refuses it"
+        if not self._is_right and self._silent >= _MOST_SILENT:
+            return f"this password was not tried: sudo on {self._silent} nodes is silent"
         try:
             answer = run(_TRY, f"{self._text}\n".encode())
         except TimeoutError:
+            self._silent += 1
             return f"no answer within {SECONDS} s"
         except Exception as error:  # the connection broke; a second attempt might be one too many
             return str(error) or type(error).__name__

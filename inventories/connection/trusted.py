@@ -15,7 +15,7 @@ from typing import NamedTuple
 from paramiko import PKey, SSHException
 from paramiko.pkey import UnknownKeyType
 
-from gpu_node.inventories.connection.known_hosts import is_among, lines_of, read, revoked
+from gpu_node.inventories.connection.known_hosts import is_among, lines_of, read
 
 # Read after the user's file: a key revoked there is revoked for all users.
 GLOBAL = Path("/etc/ssh/ssh_known_hosts")
@@ -72,8 +72,13 @@ def revoked_keys(text: str, names: Collection[str]) -> list[str]:
     `names` are what a server goes by; what is revoked for it without a port is revoked. Raises
     OSError.
     """
-    whole = f"{text}\n{read(GLOBAL)}"
-    return revoked(whole, {*names, *map(without_port, names)})
+    entries, *_ = _index(f"{text}\n{read(GLOBAL)}")
+    plain = {*names, *map(without_port, names)}
+    return [
+        f"{entry.kind} {entry.blob}"
+        for entry in entries
+        if entry.marker == "@revoked" and any(is_among(entry.patterns, name) for name in plain)
+    ]
 
 
 def without_port(name: str) -> str:

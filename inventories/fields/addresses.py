@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 from functools import lru_cache
+from urllib.parse import urlsplit
 
 # What a message allows for an address.
 ADDRESS = "an IP address or a host name"
 # Of a large cluster every node asks about every other.
 _KEPT = 1 << 14
-# What people write for a server: a URL, USER@HOST:PORT, or the words of a command line.
-_LOGIN = re.compile(
-    r"(?:(?P<scheme>[a-z]+)://)?(?:(?P<user>[^@:/\s]+)(?::[^@/\s]*)?@)?"
-    r"(?P<address>\[[^\]\s]+\]|[^@:/\s\[\]]+)(?::(?P<port>[0-9]{1,5}))?(?:/\S*)?"
-    r"(?P<options>(?:\s+-\S+\s+[^-\s]\S*)*)"
-)
-_OPTIONS = {
-    **dict.fromkeys(("-u", "-l", "--user"), "user"),
-    **dict.fromkeys(("-p", "--port"), "port"),
-    **dict.fromkeys(("-i", "--key"), "key"),
-}
 
 
 @lru_cache(maxsize=_KEPT)
@@ -40,20 +29,16 @@ def is_of_no_machine(address: str) -> bool:
 
 
 def login_of(text: str) -> dict[str, str | int]:
-    """Return the keys of a host for a URL or a command line; nothing for any other text."""
-    match = _LOGIN.fullmatch(text.strip())
-    words = match["options"].split() if match else []
-    options = dict(zip(words[::2], words[1::2], strict=True))
-    if not match or not options.keys() <= _OPTIONS.keys():
+    """Return the keys of a host for a URL or USER@HOST:PORT; nothing for any other text."""
+    try:
+        parts = urlsplit(text if "://" in text else f"//{text}")
+        port = parts.port if parts.scheme in ("", "ssh") else None
+    except ValueError:
         return {}
-    port = match["port"] if match["scheme"] in (None, "ssh") else None
-    keys = {"address": match["address"].strip("[]"), "user": match["user"], "port": port}
-    keys |= {_OPTIONS[option]: value for option, value in options.items()}
-    return {
-        key: int(value) if key == "port" and value.isdecimal() else value
-        for key, value in keys.items()
-        if value
-    }
+    if not parts.hostname or " " in text:
+        return {}
+    keys = {"address": parts.hostname, "user": parts.username, "port": port}
+    return {key: value for key, value in keys.items() if value}
 
 
 def with_port(word: str) -> tuple[str, int | None]:

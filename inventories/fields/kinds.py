@@ -4,7 +4,7 @@ Where a person writes another type than the one that is made of it, json_schema_
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -27,8 +27,8 @@ IFNAME = "NCCL_SOCKET_IFNAME"
 FAMILIES: Mapping[str, str] = {"apt-get": "apt", "dnf": "rpm", "yum": "rpm"}
 _TWICE = "one package is listed twice"
 # What apt (a-z0-9+.-) and rpm (also _ and capitals) allow in a name.
-_SYSTEM_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._-]*")
-_VERSIONED = re.compile(r"=|[._-][0-9]{3}\.[0-9]{2,3}(\.[0-9]+)?(-|$)")
+_SYSTEM_PACKAGE = r"(?!.*[._-][0-9]{3}\.[0-9]{2,3}(\.[0-9]+)?(-|$))[A-Za-z0-9][A-Za-z0-9+._-]*"
+_PLAIN_PATH = r"/[A-Za-z0-9._+/-]*"
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _HOST_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*", re.IGNORECASE | re.ASCII)
 
@@ -45,7 +45,7 @@ def _text(value: object) -> str:
     return value
 
 
-def _matching(pattern: str) -> BeforeValidator:
+def matching(pattern: str) -> BeforeValidator:
     """Text that a pattern matches from end to end."""
 
     def check(value: object) -> str:
@@ -57,6 +57,21 @@ def _matching(pattern: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def listed(pattern: str, what: str, least: int = 1) -> BeforeValidator:
+    """A list of texts that a pattern matches, or text with commas, which is how --data has one."""
+
+    def check(value: object) -> tuple[str, ...]:
+        items = value.split(",") if isinstance(value, str) else value
+        if not isinstance(items, list | tuple) or len(items) < least:
+            raise ValueError("")
+        for each in items:
+            if not re.fullmatch(pattern, _text(each)):
+                raise ValueError(f"{each!r} is not {what}")
+        return tuple(items)
+
+    return BeforeValidator(check, json_schema_input_type=str | list[str])
+
+
 def _address(value: object) -> str:
     text = _text(value)
     is_ip = bool(re.fullmatch(r"[0-9A-Za-z.:%_-]+", text)) and is_address(text)
@@ -66,12 +81,16 @@ def _address(value: object) -> str:
     if is_ip or (_HOST_NAME.fullmatch(text) and not text.rpartition(".")[2].isdigit()):
         return text
     if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", text):
-        raise Wrong("not an IPv4 address", "write four numbers, each 0 to 255")
+        then = "write four numbers, each 0 to 255, without leading zeros"
+        raise Wrong("not an IPv4 address", then)
+    first_of, _, _ = text.partition("-")
+    if first_of != text and is_address(first_of):
+        raise Wrong("a range of addresses", "write an entry under hosts for each node")
     keys = login_of(text)
     if keys.get("address", text) == text:
         raise ValueError("")
     keys["address"] = _address(keys["address"])
-    why = ", ".join(f"give the {key} as ssh.{key}" for key in keys if key != "address")
+    why = ", ".join(f"{key} is a separate key" for key in keys if key != "address")
     *first, last = (f"{key}: {each}" for key, each in keys.items())
     raise Wrong(why, f"write {' and '.join([', '.join(first), last] if first else [last])}")
 
@@ -97,17 +116,6 @@ def _proxy_url(value: object) -> str:
     except ValueError:
         raise ValueError("it has no valid port") from None
     return text.rstrip("/")
-
-
-def _direct(value: object) -> tuple[str, ...]:
-    """Hosts as a list, or as text with commas, which is how --data gives them."""
-    listed = value.split(",") if isinstance(value, str) else value
-    if not isinstance(listed, list | tuple) or not listed:
-        raise ValueError("")
-    for each in listed:
-        if not re.fullmatch(r"[.*]?[A-Za-z0-9][A-Za-z0-9.:/-]*", _text(each)):
-            raise ValueError(f"{each!r} is not a host, a domain or an address")
-    return tuple(listed)
 
 
 def _sha256(value: object) -> str:
@@ -139,25 +147,14 @@ def _nofile(value: object) -> object:
 
 def is_plain_path(text: str) -> bool:
     """Whether a text is an absolute path that needs no quotes in any file or shell."""
-    return bool(re.fullmatch(r"/[A-Za-z0-9._+/-]*", text))
+    return bool(re.fullmatch(_PLAIN_PATH, text))
 
 
-def _folders(value: object) -> tuple[str, ...]:
-    """Folders as a list, or as text with commas, which is how --data says them."""
-    listed = value.split(",") if isinstance(value, str) else value
-    if not isinstance(listed, list | tuple) or not listed:
-        raise ValueError("")
-    for folder in listed:
-        if not is_plain_path(_text(folder)):
-            raise ValueError(f"{folder!r} is not an absolute path without blanks")
-    require_once(listed)
-    return tuple(listed)
-
-
-def require_once(listed: Sequence[str]) -> None:
-    """Raise ValueError for a list that has a word, or a folder with and without its /, twice."""
-    if len({each.rstrip("/") for each in listed}) < len(listed):
+def require_once(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a list; ValueError where it has a word, or a folder with and without its /, twice."""
+    if len({each.rstrip("/") for each in words}) < len(words):
         raise ValueError("one of them is listed twice")
+    return words
 
 
 def _of_environments(folders: tuple[str, ...]) -> tuple[str, ...]:
@@ -203,21 +200,6 @@ def _pinned(version: object) -> str:
         return str(AnyVersion(_text(version)))
     except InvalidVersion:
         raise ValueError("not a version" if version else "no version") from None
-
-
-def _system_packages(value: object) -> tuple[str, ...]:
-    """Names of packages of the system as a list, or as text with commas as in --data."""
-    listed = value.split(",") if isinstance(value, str) else value
-    if not isinstance(listed, list | tuple) or not listed:
-        raise ValueError("")
-    for name in listed:
-        text = _text(name)
-        if _VERSIONED.search(text):
-            raise ValueError(f"{name!r}: set the version with driver.version")
-        if not _SYSTEM_PACKAGE.fullmatch(text):
-            raise ValueError(f"{name!r} is not a package name")
-    require_once(listed)
-    return tuple(listed)
 
 
 def _driver(value: object) -> str:
@@ -269,15 +251,6 @@ def _naming_the_node(value: object) -> object:
     return value
 
 
-def _without_blank(value: object) -> object:
-    """Refuse a person's name in place of a user's: no one knows the user of `zhang li`."""
-    if isinstance(value, str) and " " in value.strip():
-        raise Wrong(
-            "a user name has no blank", "write what id -un prints on the node, as that user"
-        )
-    return value
-
-
 def _number_of(things: str, *, least: int, most: int, example: int) -> Any:
     """A number of things within bounds, and the words that say so."""
     allowed = f"a whole number of {things}, {least} to {most}, without unit or quotes"
@@ -292,12 +265,12 @@ def reason(error: Exception) -> str:
 
 Name = Annotated[
     str,
-    _matching(_LABEL),
+    matching(_LABEL),
     Field(examples=["a100"], description="lower-case letters, digits and -, such as a100-01"),
 ]
 HostName = Annotated[
     str,
-    _matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
+    matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
     Field(
         examples=["a100-01"],
         description="a host name: lower-case letters, digits, - and ., such as a100-01",
@@ -310,20 +283,19 @@ Address = Annotated[
 ]
 User = Annotated[
     str,
-    _matching(r"[A-Za-z_][A-Za-z0-9_.-]*"),
-    BeforeValidator(_without_blank),
+    matching(r"[A-Za-z_][A-Za-z0-9_.-]*"),
     Field(examples=["root"], description="a user name, such as root"),
 ]
 EXISTING_FILE = "an existing file; a relative path starts at the cluster file"
 FilePath = Annotated[
     str,
-    _matching(r"[^\x00-\x1f]+"),
+    matching(r"[^\x00-\x1f]+"),
     Field(examples=["id_ed25519"], description=EXISTING_FILE),
 ]
 Command = Annotated[
     str,
     BeforeValidator(_naming_the_node),
-    _matching(r"[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*"),
+    matching(r"[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*"),
     Field(
         examples=["scontrol resume {node}"],
         description="one line of sh, {node} being the node's name in quotes",
@@ -331,7 +303,7 @@ Command = Annotated[
 ]
 RepositoryKey = Annotated[
     str,
-    _matching(r"[^\x00-\x1f]+"),
+    matching(r"[^\x00-\x1f]+"),
     Field(
         examples=["unsigned"],
         description="the file of the repository's public key (-----BEGIN PGP), or unsigned",
@@ -344,7 +316,11 @@ Port = Annotated[
 Switch = Annotated[StrictBool, Field(examples=[True], description="true or false")]
 GpuModel = Annotated[
     str,
-    _matching(r"[A-Za-z0-9][A-Za-z0-9 ._+-]*"),
+    # None and 8xA100 are no names: the word is none, and the count is a key.
+    matching(
+        r"none|(?!(?i:none)$|[0-9]+ ?x ?[A-Za-z])(?!.*[A-Za-z0-9] ?x ?[0-9]{1,2}$)"
+        r"[A-Za-z0-9][A-Za-z0-9 ._+-]*"
+    ),
     Field(
         examples=["A100"],
         description="the name nvidia-smi gives it or a part of it, such as A100, or none",
@@ -368,7 +344,7 @@ Nofile = Annotated[
 Nproc = Annotated[StrictInt, _number_of("processes", least=1024, most=1 << 22, example=65536)]
 Version = Annotated[
     str,
-    _matching(r"[0-9]+\.[0-9]+\.[0-9]+(-rc[0-9]+)?"),
+    matching(r"[0-9]+\.[0-9]+\.[0-9]+(-rc[0-9]+)?"),
     Field(examples=["3.25.2"], description="""a full version in quotes, such as "3.25.2\""""),
 ]
 Url = Annotated[
@@ -386,7 +362,7 @@ ProxyUrl = Annotated[
 ]
 Direct = Annotated[
     tuple[str, ...],
-    BeforeValidator(_direct, json_schema_input_type=str | list[str]),
+    listed(r"[.*]?[A-Za-z0-9][A-Za-z0-9.:/-]*", "a host, a domain or an address"),
     Field(
         examples=[[".example.org"]],
         description="a list of hosts, domains and addresses, such as [.example.org, 10.0.0.4]",
@@ -406,7 +382,7 @@ Fetch = Annotated[
 ]
 NcclVersion = Annotated[
     str,
-    _matching(r"match-torch|[0-9]+\.[0-9]+\.[0-9]+\+cuda[0-9]+\.[0-9]+"),
+    matching(r"match-torch|[0-9]+\.[0-9]+\.[0-9]+\+cuda[0-9]+\.[0-9]+"),
     Field(
         examples=["match-torch"],
         description="match-torch, or a version with its CUDA, such as 2.18.1+cuda12.1",
@@ -433,7 +409,8 @@ Pins = Annotated[
 ]
 SystemPackages = Annotated[
     tuple[str, ...],
-    BeforeValidator(_system_packages, json_schema_input_type=str | list[str]),
+    listed(_SYSTEM_PACKAGE, "a package name alone: driver.version sets the version"),
+    AfterValidator(require_once),
     Field(
         examples=[["nvidia-dkms-535"]],
         description="a list of names of packages, such as [nvidia-dkms-535, nvidia-utils-535]",
@@ -441,8 +418,9 @@ SystemPackages = Annotated[
 ]
 Environments = Annotated[
     tuple[str, ...],
+    listed(_PLAIN_PATH, "an absolute path without blanks"),
+    AfterValidator(require_once),
     AfterValidator(_of_environments),
-    BeforeValidator(_folders, json_schema_input_type=str | list[str]),
     Field(
         examples=[["/opt/conda/envs/dis"]],
         description="a list of folders of Python environments, such as [/opt/conda/envs/dis]",
@@ -450,7 +428,7 @@ Environments = Annotated[
 ]
 Interface = Annotated[
     str,
-    _matching(r"auto|(?!(?i:auto)$)[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}"),
+    matching(r"auto|(?!(?i:auto|on|off|yes|no|true|false)$)[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}"),
     Field(examples=["auto"], description="auto, or the name of an interface such as eno1"),
 ]
 Launcher = Annotated[

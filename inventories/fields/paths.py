@@ -25,8 +25,9 @@ from gpu_node.inventories.fields.kinds import (
     Size,
     Switch,
     User,
-    _matching,
     _text,
+    listed,
+    matching,
     require_once,
 )
 
@@ -66,7 +67,7 @@ def filled(value: object) -> object:
 
 
 def _each_once(directories: tuple[Directory, ...]) -> tuple[Directory, ...]:
-    require_once([each.path for each in directories])
+    require_once(tuple(each.path for each in directories))
     return directories
 
 
@@ -81,17 +82,6 @@ def _directory_mode(value: object) -> str:
         meant = f"{text[:-3]}{owner}{group}{others & 5}"
         raise Wrong("a directory needs x to be entered", f'write mode: "{meant}"')
     return text
-
-
-def _patterns(value: object) -> tuple[str, ...]:
-    """Patterns as a list, or as text with commas, which is how --data says them."""
-    listed = value.split(",") if isinstance(value, str) else value
-    if not isinstance(listed, list | tuple):
-        raise ValueError("")
-    for pattern in listed:
-        if not re.fullmatch(r"[^\x00-\x1f!+][^\x00-\x1f]*", _text(pattern)):
-            raise ValueError(f"{pattern!r} is not a pattern")
-    return tuple(listed)
 
 
 # What a copy would mix with the system's own files, and with `delete` clear away.
@@ -161,22 +151,32 @@ DirectoryMode = Annotated[
 ]
 Group = Annotated[
     str,
-    _matching(r"[A-Za-z_][A-Za-z0-9_.-]*"),
+    matching(r"[A-Za-z_][A-Za-z0-9_.-]*"),
     Field(examples=["train"], description="the name of a group, such as train"),
 ]
+
+
+def _source(value: object) -> object:
+    name, colon, folder = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if colon:
+        raise Wrong("the folder is a key of its own", f"write source: {name} and from: {folder}")
+    return value
+
+
 Source = Annotated[
     str,
-    _matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
+    matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
+    BeforeValidator(_source),
     Field(examples=["controller"], description=f"{CONTROLLER}, or {NODE_NAME}"),
 ]
 Node = Annotated[
     str,
-    _matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
+    matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
     Field(examples=["a100-01"], description=NODE_NAME),
 ]
 Patterns = Annotated[
     tuple[str, ...],
-    BeforeValidator(_patterns, json_schema_input_type=str | list[str]),
+    listed(r"[^\x00-\x1f!+][^\x00-\x1f]*", "a pattern", least=0),
     Field(
         examples=[[".git/", "cache/*"]],
         description="a list of rsync's patterns, relative to the source: [.git/, cache/*]",

@@ -13,14 +13,14 @@ from gpu_node.inventories.errors import Wrong, did_you_mean
 from gpu_node.inventories.model import MARK, Model
 
 _ROOT = Path(__file__).parents[2]
-_RULE = re.compile(rf'^@rule\(\s*"({RULE_ID})"', re.MULTILINE)
+_RULE = re.compile(rf"^({RULE_ID}):$", re.MULTILINE)
 
 
 @cache
 def rule_names() -> tuple[str, ...]:
-    """Return the ids of all rules, as their source has them: the rules are in a room above."""
-    modules = sorted(_ROOT.glob("drift/*/rules*.py"))
-    return tuple(name for module in modules for name in _RULE.findall(module.read_text("utf-8")))
+    """Return the ids of all rules, as their rows have them: the rules are in a room above."""
+    files = sorted(_ROOT.glob("drift/*/rules.yml"))
+    return tuple(name for file in files for name in _RULE.findall(file.read_text("utf-8")))
 
 
 def _name(name: object) -> str:
@@ -30,7 +30,6 @@ def _name(name: object) -> str:
     return name
 
 
-_DAY = re.compile(r"([0-9]{4})[-/.]([0-9]{1,2})[-/.]([0-9]{1,2})([T ].*)?")
 _LONGEST_REASON = 200
 
 
@@ -38,18 +37,12 @@ def _day(value: object) -> date:
     """A day as YAML writes it; of a Python inventory also a date."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return value
-    written = str(value)
-    if isinstance(value, bool) or written.lower() in ("never", "forever"):
-        raise Wrong("", "write false in place of the mapping: it has no end")
-    found = _DAY.fullmatch(written)
     try:
-        day = date(*map(int, found.groups()[:3])) if found else None
+        day = date.fromisoformat(str(value))
     except ValueError:
-        raise ValueError("there is no such day") from None
-    if day is None:
+        raise ValueError("") from None
+    if str(day) != str(value):  # Python 3.11 reads 20261224 as well
         raise ValueError("")
-    if str(day) != written:
-        raise Wrong("", f"write until: {day}")
     return day
 
 

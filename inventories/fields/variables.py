@@ -9,23 +9,10 @@ from gpu_node.inventories.errors import Wrong
 from gpu_node.inventories.fields.kinds import IFNAME
 
 # Without these, or with another value, logins could fail.
-_SHELLS_OWN = [
-    "PATH",
-    "HOME",
-    "SHELL",
-    "USER",
-    "LOGNAME",
-    "PWD",
-    "BASH_ENV",
-    "ENV",
-    "LD_PRELOAD",
-    "UID",
-    "EUID",
-    "PPID",
-    "SHELLOPTS",
-    "BASHOPTS",
-]
-
+_SHELLS_OWN = (
+    *("PATH", "HOME", "SHELL", "USER", "LOGNAME", "PWD", "BASH_ENV", "ENV", "LD_PRELOAD"),
+    *("UID", "EUID", "PPID", "SHELLOPTS", "BASHOPTS"),
+)
 _SECRET = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSPHRASE|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIALS?)(_|$)"
 )
@@ -51,7 +38,9 @@ def _variable(name: object) -> str:
 
 
 def _value(value: object) -> str:
-    if isinstance(value, bool | int | float) or not isinstance(value, str):
+    if isinstance(value, bool):
+        raise Wrong("put the value in quotes", f'write "{int(value)}" in its place')
+    if not isinstance(value, str):
         raise ValueError("put the value in quotes")
     if not value.isascii() or not value.isprintable():
         raise ValueError("a value has one line of plain ASCII")

@@ -5,17 +5,15 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from typing_extensions import Self, override
+from typing_extensions import Self
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from gpu_node.inventories.atomic_write import replace
 from gpu_node.inventories.errors import did_you_mean, listed, reason, shown, worded
-from gpu_node.inventories.yaml.style import Style, lines, style_of
+from gpu_node.inventories.yaml.guard import AliasFreeLoader, Refused
 
 _BOM = "\ufeff"
 _BREAK = re.compile(r"\r\n|\n|\r")
@@ -67,6 +65,11 @@ class _Entry(NamedTuple):
     @property
     def column(self) -> int:
         return int(self.key.start_mark.column)
+
+    @property
+    def is_flow(self) -> bool:
+        """Whether the value is written in braces."""
+        return isinstance(self.value, MappingNode) and bool(self.value.flow_style)
 
     @property
     def line(self) -> int:
@@ -141,8 +144,7 @@ def _with(text: str, section: str, name: str, entry: Mapping[str, object]) -> st
         then = "write it as a block, each entry on a separate line, and run this again"
         raise error.error(then) from None
     except _Uneditable as error:
-        manual_fix = " ".join(" ".join(lines(name, entry, Style(flow=True))).split())
-        raise error.error(f"add manually, under {section}: {manual_fix}") from None
+        raise error.error(f"add manually, under {section}: {_pair(name, entry)}") from None
 
 
 def _whole_lines(text: str, change: Callable[[str], str]) -> str:
@@ -161,12 +163,12 @@ def _put(text: str, section: str, name: str, entry: Mapping[str, object]) -> str
         entries = _entries(section, holder)
         last = entries[-1] if entries else holder
         first = None if entries else _first_style(sections, holder)
-        rows = lines(name, entry, first or style_of(text, *last, holder.column))
+        rows = _lines(name, entry, first or _style_of(last, holder))
         place = _behind(text, last)
     elif hosts := sections.get("hosts"):
         place = _above(text, hosts)
         blank = ["" for row in _LINE.findall(text[:place])[-1:] if not row.strip()]
-        rows = lines(name, entry, _first_style(sections, hosts))
+        rows = _lines(name, entry, _first_style(sections, hosts))
         rows = [f"{' ' * hosts.column}{section}:", *rows, *blank]
     else:
         raise _Uneditable("no hosts")
@@ -191,16 +193,12 @@ def _cut(text: str, name: str) -> str:
 def _without_braces(text: str, section: str) -> str:
     """Return the text without the braces of a section that has no entries yet."""
     holder = _sections(text).get(section)
-    if holder is None or not _is_flow(holder.value) or holder.value.value:
+    if holder is None or not holder.is_flow or holder.value.value:
         return text
     start, end = holder.value.start_mark.index, holder.value.end_mark.index
     if not re.fullmatch(r"\{\s*\}", text[start:end]):  # an anchor, a tag or a comment is there
         raise _in_braces(section, holder)
     return text[:start].rstrip() + text[end:]
-
-
-def _is_flow(node: Node) -> bool:
-    return isinstance(node, MappingNode) and bool(node.flow_style)
 
 
 def _in_braces(section: str, holder: _Entry) -> _InBraces:
@@ -209,7 +207,7 @@ def _in_braces(section: str, holder: _Entry) -> _InBraces:
 
 def _sections(text: str) -> Mapping[str, _Entry]:
     """Return what is at the top of the text, by its keys."""
-    root = _composed(text, YAML(typ="rt").compose)
+    root = _composed(text)
     if not isinstance(root, MappingNode) or root.flow_style:
         raise _InBraces.on(0, "the whole file in one {...}")
     return {str(key.value): _Entry(key, value) for key, value in root.value}
@@ -218,7 +216,7 @@ def _sections(text: str) -> Mapping[str, _Entry]:
 def _entries(section: str, holder: _Entry) -> list[_Entry]:
     """Return the entries of a section, each of which has lines of its own."""
     node = holder.value
-    if _is_flow(node) and node.value:
+    if holder.is_flow and node.value:
         raise _in_braces(section, holder)
     if isinstance(node, MappingNode):
         return [_Entry(key, value) for key, value in node.value]
@@ -227,11 +225,47 @@ def _entries(section: str, holder: _Entry) -> list[_Entry]:
     return []
 
 
-def _first_style(sections: Mapping[str, _Entry], holder: _Entry) -> Style:
+class _Style(NamedTuple):
+    """How an entry is written: the columns of its name and of what is inside, or in braces."""
+
+    column: int
+    inner: int
+    is_flow: bool = False
+
+
+def _style_of(entry: _Entry, holder: _Entry) -> _Style:
+    """Return how an entry of a section is written."""
+    if entry.is_flow or not isinstance(entry.value, MappingNode):
+        step = abs(entry.column - holder.column)
+        return _Style(entry.column, entry.column + step, entry.is_flow)
+    return _Style(entry.column, int(entry.value.value[0][0].start_mark.column))
+
+
+def _first_style(sections: Mapping[str, _Entry], holder: _Entry) -> _Style:
     """Return how the first entry of a section is written: indented as the hosts are."""
     hosts = _entries("hosts", sections["hosts"]) if "hosts" in sections else []
     step = hosts[0].column - sections["hosts"].column if hosts else 2
-    return Style(column=holder.column + step, step=step, flow=False)
+    return _Style(holder.column + step, holder.column + 2 * step)
+
+
+def _lines(name: str, entry: Mapping[str, object], style: _Style) -> list[str]:
+    """Return the lines of an entry, without their ends; a mapping inside is in braces."""
+    if style.is_flow or not entry:
+        return [f"{' ' * style.column}{_pair(name, entry)}"]
+    inside = [f"{' ' * style.inner}{_pair(key, value)}" for key, value in entry.items()]
+    return [f"{' ' * style.column}{_pair(name, {}).removesuffix(' {}')}", *inside]
+
+
+def _pair(key: str, value: object) -> str:
+    """Return a key and its value in one line of YAML."""
+    whole = yaml.safe_dump(
+        {key: value},
+        default_flow_style=True,
+        allow_unicode=True,
+        sort_keys=False,
+        width=float("inf"),
+    )
+    return whole.removesuffix("\n")[1:-1]
 
 
 def _line_start(text: str, entry: _Entry) -> int:
@@ -281,18 +315,6 @@ def _end(entry: _Entry) -> int:
     return int(key.end_mark.index if is_empty else node.end_mark.index)
 
 
-class _Loader(yaml.SafeLoader):
-    """The parser that cluster files are read with; an alias is an error."""
-
-    @override
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise _Uneditable.on(
-                self.current_event.start_mark.line, "an alias, which is not edited"
-            )
-        return super().compose_node(parent, index)
-
-
 _Contents = tuple[list[object], list[object]]
 
 
@@ -308,14 +330,14 @@ def _split(text: str, section: str, name: str) -> _Contents:
 
     A section without entries counts as none. _Uneditable: it is no YAML, or has aliases.
     """
-    root = _composed(text, lambda text: yaml.compose(text, Loader=_Loader))
-    if not isinstance(root, yaml.MappingNode):
+    root = _composed(text)
+    if not isinstance(root, MappingNode):
         raise _Uneditable.on(0, "no mapping")
     rest: list[object] = [root.tag]
     own: list[object] = []
     for key, value in root.value:
         inner = value.value if key.value == section else None
-        if inner and isinstance(value, yaml.MappingNode):
+        if inner and isinstance(value, MappingNode):
             own += [_content(each) for known, each in inner if known.value == name]
             others = [pair for pair in inner if pair[0].value != name]
             rest += [(section, value.tag, *map(_content, pair)) for pair in others]
@@ -324,29 +346,30 @@ def _split(text: str, section: str, name: str) -> _Contents:
     return rest, own
 
 
-def _content(node: yaml.Node | None) -> object:
+def _content(node: Node | None) -> object:
     """Return what a node holds, to be compared: order counts, spelling does not."""
-    if isinstance(node, yaml.MappingNode):
+    if isinstance(node, MappingNode):
         for key, _ in node.value:
             if key.tag.endswith(":merge"):
                 raise _Uneditable.on(
                     key.start_mark.line, "a merged mapping (<<), which is not edited"
                 )
         return node.tag, [(_content(key), _content(value)) for key, value in node.value]
-    if isinstance(node, yaml.SequenceNode):
+    if isinstance(node, SequenceNode):
         return node.tag, [_content(each) for each in node.value]
     return node and (node.tag, node.value)
 
 
-def _composed(text: str, compose: Callable[[str], Any]) -> Any:
-    """Return the nodes of a text by one of the parsers; _Uneditable says on which line it fails."""
+def _composed(text: str) -> Node | None:
+    """Return the nodes of a text; _Uneditable says on which line it fails."""
     try:
-        return compose(text)
-    except (yaml.MarkedYAMLError, MarkedYAMLError) as error:
+        return yaml.compose(text, Loader=AliasFreeLoader)
+    except Refused as error:
+        raise _Uneditable(error.found, error.line) from None
+    except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _Uneditable.on(
             mark.line if mark else 0, f"text that is not YAML ({error.problem})"
         ) from None
-    # ruamel.yaml asserts that comments are in few places only.
-    except (yaml.YAMLError, YAMLError, RecursionError, AssertionError):
+    except (yaml.YAMLError, RecursionError):
         raise _Uneditable.on(0, "text that is not YAML") from None

@@ -15,7 +15,7 @@ MOST_LEVELS, MOST_ENTRIES, MOST_VALUES = 50, 2_000, 45_000
 # What reads numbers takes time that grows with the square of their digits (1:59:59 is one, too).
 _LONGEST_NUMBER = 40
 # A scalar that is merged where it is a key.
-_MERGE = "<<"
+MERGE = "<<"
 _NUMBERS_AND_WORDS: Mapping[str, Callable[[Any, yaml.Node], object]] = {
     f"{TAG}{kind}": yaml.SafeLoader.yaml_constructors[f"{TAG}{kind}"]
     for kind in ("null", "bool", "int", "float")
@@ -26,9 +26,12 @@ _TEXTS = (f"{TAG}str", f"{TAG}timestamp")
 class Refused(Exception):
     """What a text has that no honest file has; `line` is where."""
 
-    def __init__(self, line: int, found: str, why: str, allowed: str) -> None:
+    def __init__(
+        self, line: int, found: str, why: str, allowed: str, then: str = "write fewer of them"
+    ) -> None:
         super().__init__(found)
         self.line, self.found, self.why, self.allowed = line, found, why, allowed
+        self.then = then
 
 
 class LimitedLoader(yaml.SafeLoader):
@@ -57,18 +60,31 @@ class LimitedLoader(yaml.SafeLoader):
         return node
 
 
-class _PlainLoader(LimitedLoader):
-    """Refuses an anchor, an alias and a merged mapping before anything is built of them."""
+class AliasFreeLoader(LimitedLoader):
+    """Refuses an alias: it can loop or swell."""
+
+    @override
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent):
+            found, why = f"the alias *{event.anchor}"[:60], "it hides where a value comes from"
+            then = "write the value in its place, or once, under defaults or a group"
+            raise Refused(line, found, why, "plain YAML", then)
+        return super().compose_node(parent, index)
+
+
+class _PlainLoader(AliasFreeLoader):
+    """Refuses an anchor and a merged mapping, too, before anything is built of them."""
 
     @override
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         line, allowed = event.start_mark.line + 1, "plain YAML"
-        if isinstance(event, yaml.AliasEvent):
-            raise Refused(line, f"the alias *{str(event.anchor)[:40]}", "", allowed)
-        if event.anchor is not None:
+        is_alias = isinstance(event, yaml.AliasEvent)
+        if event.anchor is not None and not is_alias:
             raise Refused(line, f"the anchor &{str(event.anchor)[:40]}", "", allowed)
-        if isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and event.implicit[0]:
+        if isinstance(event, yaml.ScalarEvent) and event.value == MERGE and event.implicit[0]:
             raise Refused(line, "a merged mapping (<<)", "", allowed)
         return super().compose_node(parent, index)
 

@@ -106,7 +106,7 @@ def test_words_of_yaml_for_a_switch(word: str, tmp_path: Path) -> None:
 
 
 def test_a_large_file_that_is_not_yaml(tmp_path: Path) -> None:
-    """No line is tried in place of the wrong one: each try would take as long as the file."""
+    """Its error takes no longer than its reading."""
     path = tmp_path / "c.yml"
     path.write_text(
         "cluster: c\nhosts:\n"

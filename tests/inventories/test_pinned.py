@@ -10,10 +10,10 @@ from gpu_node.inventories.connection.known_hosts import (
     keys_of,
     lookups,
     repinned,
-    revoked,
     without,
     write,
 )
+from gpu_node.inventories.connection.trusted import revoked_keys
 
 OLD, NEW, RSA = "ssh-ed25519 AAAAold", "ssh-ed25519 AAAAnew", "ssh-rsa AAAArsa"
 NAMES = lookups("v100-01", "192.0.2.5", 22)
@@ -126,7 +126,7 @@ REVOKED = {
 @pytest.mark.parametrize(("text", "keys"), REVOKED.values(), ids=REVOKED)
 def test_revoked_keys(text: str, keys: list[str]) -> None:
     """Those of a node, by whatever ssh reads as its name."""
-    assert revoked(text, NAMES) == keys
+    assert revoked_keys(text, NAMES) == keys
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ BAD = {
         [
             f"1: name: found 'V100_02'; {NAME}",
             f"2: address: found '192.0.2.256' (not an IPv4 address); {ADDRESS}; next: write four "
-            "numbers, each 0 to 255",
+            "numbers, each 0 to 255, without leading zeros",
             f"2: group: found '-g' (a leading - would be read as an option); {GROUP}",
             f"3: name: found ''; {NAME}",
             f"4: address: found '192.0.2.4:22' (a list has no port); {ADDRESS}; next: write "
@@ -113,23 +113,27 @@ BAD = {
         f"{'x' * 140_000},192.0.2.1\n",
         [f"1: found '{'x' * 77}...' (0 columns); {COLUMNS}"],
     ),
-    "columns that lack one": ("name,group\n", [f"1: found 'name,group' (no address); {HEADER}"]),
+    "columns that lack one": ("name,group\n", [f"1: found 'name,group'; {HEADER}"]),
     "a column twice": (
         "name,address,name\na,192.0.2.1\n",
-        [f"1: found 'name,address,name' (name twice); {HEADER}"],
+        [f"1: found 'name,address,name'; {HEADER}"],
     ),
     "a column that is none": (
         "name,address,rack\na,192.0.2.1\n",
-        [f"1: found 'name,address,rack' (rack is not a column); {HEADER}"],
+        [f"1: found 'name,address,rack'; {HEADER}"],
+    ),
+    "a column that is misspelt": (
+        "name,adress,group\na,192.0.2.1,v100\n",
+        [f"1: found 'name,adress,group'; {HEADER}"],
     ),
     "names that are none, and fingerprints": (
         f"192.0.2.1,a\nfe80::1,b\n{'x' * 64},c\nd,192.0.2.4,,MD5:aa:bb\ne,192.0.2.5,,{KEY}=\n",
         [
             f"1: name: found '192.0.2.1' (an address, not a name); {NAME}",
             f"2: name: found 'fe80::1' (an address, not a name); {NAME}",
-            f"3: name: found '{'x' * 64}' (64 characters; at most 63 before a dot); {NAME}",
+            f"3: name: found '{'x' * 64}'; {NAME}",
             f"4: fingerprint: found 'MD5:aa:bb'; {FINGERPRINT}",
-            f"5: fingerprint: found '{KEY}=' (44 characters after SHA256:); {FINGERPRINT}",
+            f"5: fingerprint: found '{KEY}='; {FINGERPRINT}",
         ],
     ),
     "an address in two spellings": (
@@ -170,10 +174,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InventoryError, match=f"^{tmp_path}: found a directory; allowed: a file"):
         read_csv(tmp_path)
     # As Excel saves a CSV in Chinese, and its "Unicode text".
-    saved = {"0xff": b"a,\xff\n", "looks like GBK": "集群".encode("gbk")}
-    for named, raw in (saved | {"looks like UTF-16": "a,10.0.0.4".encode("utf-16")}).items():
+    for raw in (b"a,\xff\n", "集群".encode("gbk"), "a,10.0.0.4".encode("utf-16")):
         path.write_bytes(raw)
-        with pytest.raises(
-            InventoryError, match=rf"new\.csv: found bytes .* UTF-8 text \(.*{named}"
-        ):
+        with pytest.raises(InventoryError, match=r"new\.csv: found bytes .* UTF-8 text \(byte "):
             read_csv(path)

@@ -131,11 +131,75 @@ def test_a_password_that_is_changed_meanwhile(tmp_path: Path) -> None:
     """It is sent once more, and not with each command that follows."""
     with nodes(tmp_path, [ASKS]) as (node,):
         assert as_root(tmp_path) == {"n1": ROOT}
-        shadow = node.folder / "shadow"
-        shadow.write_text(re.sub(r"(?m)^(gn-alice:)[^:]*", r"\1!", shadow.read_text()))
+        _change_password(node)
         for _ in range(3):
             assert not as_root(tmp_path)["n1"][0]
         assert node.log.count(ATTEMPT) == 1
+
+
+def test_a_probe_takes_a_refusal_to_heart(tmp_path: Path) -> None:
+    """Its sudo is another than that of the connector; neither sends the password once more."""
+    SUDO.give(PASSWORD)
+    with (
+        nodes(tmp_path, [ASKS]) as (node,),
+        chosen(str(tmp_path / "nodes.py")) as (state, (host,)),
+    ):
+        connect(state, host)
+        assert SUDO.feed("n1", lambda *_: Answer(0)) is not None
+        _change_password(node)
+        for _ in range(3):
+            found = probe(host, only=("ssh.sshd", "host.name"))
+            assert "sudo" in (found.ssh.sudo_refusal or "")
+        assert node.log.count(ATTEMPT) == 1
+
+
+def test_a_session_takes_a_refusal_to_heart(tmp_path: Path) -> None:
+    """That of a server that is to become a node."""
+    SUDO.give(PASSWORD)
+    with nodes(tmp_path, [ASKS]) as (node,):
+        server = node.sshd.server(user=USER, key=tmp_path / "key")
+        with open_by_key(server, node.sshd.host_key) as session:
+            assert session.sudo_refusal() == ""
+            _change_password(node)
+            for _ in range(3):
+                assert session.as_root("id -u", 20).code == 1
+        assert node.log.count(ATTEMPT) == 1
+
+
+def _change_password(node: Node) -> None:
+    shadow = node.folder / "shadow"
+    shadow.write_text(re.sub(r"(?m)^(gn-alice:)[^:]*", r"\1!", shadow.read_text()))
+
+
+def test_silent_nodes_hold_up_no_long_queue() -> None:
+    """Until one accepts it they are asked one after the other: three that are silent are enough."""
+    SUDO.give(PASSWORD)
+    asked: list[bytes] = []
+
+    def silent(_: str, stdin: bytes) -> Answer:
+        asked.append(stdin)
+        raise TimeoutError
+
+    feeds = [SUDO.feed(f"n{number}", silent) for number in range(9)]
+    assert len(asked) == 3 and SUDO.wrong is None
+    assert feeds[-1] is not None
+    refused = why_refused(feeds[-1].refusal, USER)
+    assert "3 nodes" in refused.words and "no node has accepted" in refused.reason
+    assert "--limit" in refused.fix
+
+
+def test_an_answer_after_silent_nodes() -> None:
+    """Where one has accepted it, the next ones are asked."""
+    SUDO.give(PASSWORD)
+
+    def silent(*_: object) -> Answer:
+        raise TimeoutError
+
+    SUDO.feed("n0", lambda *_: Answer(0))
+    for number in range(1, 5):
+        SUDO.feed(f"n{number}", silent)
+    feed = SUDO.feed("n9", lambda *_: Answer(0))
+    assert feed is not None and feed.refusal == ""
 
 
 def test_no_core_dump_has_it() -> None:
@@ -249,6 +313,13 @@ def test_a_command_at_a_terminal(tmp_path: Path) -> None:
         assert code == 1 and sum(each.log.count(ATTEMPT) for each in made) == 1
         assert "gpu-node: --ask-sudo-password: found a password that is wrong on n" in shown
         assert "next: run it again; --limit selects" in shown and "wrong\r" not in shown
+        site = tmp_path / "new"
+        node = f"n1=127.0.0.1:{made[0].sshd.port}"
+        access = ["--user", USER, "--key", str(tmp_path / "key"), "--sudo", "--ask-sudo-password"]
+        access += ["--known-hosts", str(tmp_path / "known_hosts")]
+        _, refused = typed("wrong", "init", str(site), node, *access)
+        assert f"next: gpu-node init {site} --again --ask-sudo-password" in refused
+        assert "--limit" not in refused and (site / "site.yml").exists()
         seen = SimpleNamespace(commands=set(), environments=set())
         with looking(cast(World, seen)):
             code, shown = typed(PASSWORD, "hostfile", inventory, "--ask-sudo-password")

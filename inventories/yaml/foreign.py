@@ -1,0 +1,41 @@
+"""Files of other programs in the place of a cluster file, and the command that is for them."""
+
+from __future__ import annotations
+
+import re
+
+from gpu_node.inventories.errors import Problem
+
+_CSV = "lines of CSV"
+_OF_CSV = "gpu-node onboard --from FILE.csv --inventory SITE.yml adds its servers to a cluster file"
+_INIT = "gpu-node init DIR NAME=ADDRESS ... writes a cluster file"
+# The kinds, in this order: what a text has, and what the file is.
+_KINDS = {
+    re.compile(
+        r"\A(?:[#;].*\n|[ \t\r]*\n)*\[[\w:. -]+\][ \t\r]*$", re.MULTILINE
+    ): "an INI file, as Ansible's hosts",
+    re.compile(
+        r"^[\w-]+:[ \t]*\n(?:[ \t]*#.*\n)*[ \t]+(?:hosts|children):", re.MULTILINE
+    ): "an inventory of Ansible",
+    re.compile(r"^- hosts:|^  (?:tasks|roles):", re.MULTILINE): "a playbook of Ansible",
+    re.compile(r"^[\"' {]*apiVersion[\"']?:", re.MULTILINE): "an object of Kubernetes",
+    re.compile(r"^services:", re.MULTILINE): "a file of Docker Compose",
+    re.compile(r"^NodeName=", re.MULTILINE): "a file of Slurm",
+    re.compile(r"^(?i:host)\s+\S", re.MULTILINE): "a file of ssh_config",
+    re.compile(
+        r"\A(?:#.*\n|[ \t\r]*\n)*\d+\.\d+\.\d+\.\d+[ \t]+[A-Za-z]", re.MULTILINE
+    ): "a hosts file",
+    re.compile(r"\A[\w -]+(?:,[^,\n:]*){1,9}\n", re.MULTILINE): _CSV,
+}
+_OURS = re.compile(r"^(?:cluster|hosts|groups|defaults)\s*:", re.MULTILINE)
+
+
+def of_another_program(text: str) -> Problem | None:
+    """Return that a text is a file of another program, and what is for it; None for other texts."""
+    if _OURS.search(text):
+        return None
+    for pattern, what in _KINDS.items():
+        if pattern.search(text):
+            then = _OF_CSV if what is _CSV else _INIT
+            return Problem((), what, "", "a cluster file (YAML)", then)
+    return None
