@@ -6,21 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gpu_node.drift.engine.blocking import blocks_a_job, hides_what_blocks, kinds
-from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.finding import Finding, before_found
 from gpu_node.drift.engine.rule import Stops
 from gpu_node.drift.engine.subject import Logins
 from gpu_node.drift.hostfile import wrong_count
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.model import HostReport
 from gpu_node.drift.report.seen import Seen
+from gpu_node.drift.together import Graph, together
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.plurals import counted
-
-# With more nodes that do not all log in to each other the largest set takes too long to find: it
-# is the largest independent set of a graph.
-MOST_EXACT = 20
-
-Graph = Mapping[str, frozenset[str]]
 
 
 @dataclass(frozen=True)
@@ -44,11 +39,8 @@ def healthy(hosts: Mapping[str, HostReport], seen: Mapping[str, Seen]) -> Health
     reasons = {name: _unfit(name, host, seen[name], stopping) for name, host in hosts.items()}
     fit = [name for name, reason in reasons.items() if not reason]
     apart = _apart(fit, hosts, seen, stopping)
-    torn = [name for name in fit if apart[name]]
-    is_largest = len(torn) <= MOST_EXACT
-    kept = (_largest if is_largest else _large)(torn, apart)
-    nodes = tuple(name for name in fit if not apart[name] or name in kept)
-    for name in (each for each in torn if each not in kept):
+    nodes, is_largest = together(fit, apart)
+    for name in (each for each in fit if each not in nodes):
         peers = [each for each in nodes if each in apart[name]]
         reasons[name] = f"failed logins between it and {ranges(peers)}"
     left_out = {name: reason for name, reason in reasons.items() if reason}
@@ -66,7 +58,7 @@ def _unfit(name: str, host: HostReport, seen: Seen, stopping: frozenset[Stops]) 
     ]
     if blocking:
         first = blocking[0]
-        about = "" if first.subject in ("", name) else f"{first.subject}: "
+        about = before_found(first.subject, name)
         more = f", and {counted(len(blocking) - 1, 'other problem')}" if blocking[1:] else ""
         return f"{first.rule}: {about}{first.found}{more}"
     if name in _failed(seen.state):
@@ -104,37 +96,6 @@ def _apart(
             pairs[name].add(peer)
             pairs[peer].add(name)
     return {name: frozenset(peers) for name, peers in pairs.items()}
-
-
-def _largest(names: list[str], apart: Graph) -> frozenset[str]:
-    """Return the largest set of nodes of which no two are apart; of several the first found.
-
-    Each node is either left out, or in and all that are apart from it are not: the one with the
-    most of these first, so that 20 nodes take some thousand steps.
-    """
-    worst = _worst(names, apart)
-    if not worst:
-        return frozenset(names)
-    others = [name for name in names if name != worst]
-    without = _largest(others, apart)
-    with_it = _largest([name for name in others if name not in apart[worst]], apart) | {worst}
-    return max(with_it, without, key=len)
-
-
-def _large(names: list[str], apart: Graph) -> frozenset[str]:
-    """Return a set of nodes of which no two are apart: the worst node is left out, until so."""
-    left = list(names)
-    while worst := _worst(left, apart):
-        left.remove(worst)
-    return frozenset(left)
-
-
-def _worst(names: list[str], apart: Graph) -> str:
-    """Return the node that is apart from the most of these nodes; empty if no two are apart."""
-    present = frozenset(names)
-    counts = {name: len(apart[name] & present) for name in names}
-    worst = max(counts, key=lambda name: counts[name], default="")
-    return worst if counts.get(worst) else ""
 
 
 def _untried(nodes: tuple[str, ...], seen: Mapping[str, Seen]) -> int:

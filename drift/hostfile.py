@@ -60,5 +60,5 @@ def wrong_count(node: Seen) -> str:
 def gpus(state: NodeState) -> int | None:
     """Return how many GPUs a node has, by nvidia-smi, else by the PCI bus; None if unknown."""
     listed = state.driver.smi.gpus if state.driver.smi is not None else ()
-    devices = listed or state.driver.devices
+    devices = listed or state.driver.own_devices
     return None if devices is None or len(devices) > _MOST_GPUS else len(devices)

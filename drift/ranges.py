@@ -1,15 +1,26 @@
-"""Names of nodes as ranges: a100-[01-20,23], all."""
+"""Names of nodes: by what they have in common, and as ranges: a100-[01-20,23], all."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
+from typing import TypeVar
 
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.DOTALL)
 _LONGEST = 9
 # Nodes that are configured alike differ from the same others: so many such lists are kept.
 _ALIKE = 64
+_Key = TypeVar("_Key")
+_Each = TypeVar("_Each")
+
+
+def gathered(pairs: Iterable[tuple[_Key, _Each]]) -> dict[_Key, list[_Each]]:
+    """Return what has the same key: nodes with one value, findings of one rule."""
+    by_key: dict[_Key, list[_Each]] = {}
+    for key, each in pairs:
+        by_key.setdefault(key, []).append(each)
+    return by_key
 
 
 def ranges(names: Iterable[str], of: Collection[str] = ()) -> str:

@@ -7,13 +7,17 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from gpu_node.facts.nccl.state import Torch
+from gpu_node.facts.toolchain.state import Platform
+from gpu_node.inventories.versions import numbers
 
 DATA = Path(__file__).parent / "data"
 # Names of GPUs whose model is remembered: a node may lie, and send a new one each time.
 _NAMES = 256
+_INDEX = "https://download.pytorch.org/whl"
 
 
 class Release(NamedTuple):
@@ -35,6 +39,13 @@ class Release(NamedTuple):
         """Whether the row is about a torch version such as 2.5.1: 2.5 is about each 2.5.x."""
         return self.torch in (version, ".".join(version.split(".")[:2]))
 
+    def runs_there(self, platform: Platform | None) -> bool:
+        """Whether its wheel runs on a platform; one that is unknown is taken for x86_64."""
+        if platform is None:
+            return self.machine == "x86_64"
+        glibc = platform.glibc or self.glibc
+        return self.machine == platform.machine and numbers(self.glibc) <= numbers(glibc)
+
 
 def source(name: str) -> str:
     """Return what a table in data/ says of itself, as one line: where its rows are from."""
@@ -42,8 +53,8 @@ def source(name: str) -> str:
     return " ".join(line.removeprefix("#").strip() for line in lines if line.startswith("#"))
 
 
-def rows(name: str) -> Iterator[dict[str, str]]:
-    """Yield the rows of a table in data/; lines that begin with # are its sources."""
+def rows(name: str | Path) -> Iterator[dict[str, str]]:
+    """Yield the rows of a table in data/, or of any other; lines that begin with # are comments."""
     with (DATA / name).open(encoding="utf-8", newline="") as source:
         lines = (line for line in source if not line.startswith("#"))
         yield from csv.DictReader(lines, delimiter="\t")
@@ -64,6 +75,35 @@ def releases() -> tuple[Release, ...]:
         )
         for row in rows("torch_releases.tsv")
     )
+
+
+def pip_torch(
+    gpus: Iterable[str],
+    version: str = "",
+    platform: Platform | None = None,
+    most: int | None = None,
+) -> str:
+    """Return the command for a torch that has kernels for all of some GPUs; empty: there is none.
+
+    It is that of `version` where the table has one, else the newest, for a CUDA whose major release
+    is `most` at most, that runs on a platform.
+    """
+    needs = [each for each in map(capability, gpus) if each is not None]
+    fit = [
+        each
+        for each in releases()
+        if each.runs_there(platform)
+        and (most is None or numbers(each.cuda)[0] <= most)
+        and all(runs_on(each.architectures, need) for need in needs)
+    ]
+    version = version.partition("+")[0]
+    same = [each for each in fit if version and each.is_of(version)]
+    row = max(same or fit, key=lambda each: (numbers(each.torch), numbers(each.cuda)), default=None)
+    if row is None:
+        return ""
+    wanted = version if same else row.torch if row.torch.count(".") > 1 else f"{row.torch}.*"
+    index = "" if row.wheel == "default" else f" --index-url {_INDEX}/{row.wheel}"
+    return f"pip install {quote(f'torch=={wanted}')}{index}"
 
 
 @cache

@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 from gpu_node.drift.engine.finding import Severity
 from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.facts.clock import ClockState
-from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
 
 # Seconds by which two clocks may differ: NTP keeps them within milliseconds, and from minutes on
 # certificates and signatures fail.
@@ -50,32 +48,19 @@ def _is_apart(one: Offset, other: Offset) -> bool:
     return abs(ahead(one, other)) > WARNING
 
 
-@rule(
-    "clock.skew",
-    ("warning", "error", "info"),
-    whole=True,
-    between=True,
-    always=True,
-    why="signatures of packages and certificates fail, files seem to be from the future, and the "
-    "logs of the nodes cannot be compared",
-    # Without that option systemd is reloaded, which takes the GPUs from running containers.
-    manual="set it by NTP: systemctl --no-reload enable --now chronyd (Debian and Ubuntu: "
-    "systemd-timesyncd)",
-    alone="Take the offset into account when you compare logs.",
-)
-def skew(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The node's clock differs from this machine's or from another node's."""
-    own = offset(state.clock)
+@check("clock.skew")
+def skew(at: At) -> Iterator[Fault]:
+    own = offset(at.node.clock)
     if own is None:
         return
     if not _is_apart(own, HERE):
-        yield from _node_against_node(own, nodes)
+        yield from _node_against_node(own, at.nodes)
         return
-    others = {name: each for name, each in nodes.once(_offsets).items() if name != nodes.name}
+    others = {name: each for name, each in at.nodes.once(_offsets).items() if name != at.nodes.name}
     if others and all(_is_apart(each, HERE) for each in others.values()):
         if any(_is_apart(own, each) for each in others.values()):
             yield _fault(ahead(own, HERE), "this machine")
-        elif nodes.name == min([nodes.name, *others]):
+        elif at.nodes.name == min([at.nodes.name, *others]):
             yield _of_this_machine(ahead(HERE, own), len(others) + 1)
     else:
         yield _fault(ahead(own, HERE), "this machine")

@@ -5,7 +5,6 @@ from gpu_node.drift.engine.areas import Hooks
 
 # Without a driver there is none that the next boot could lack.
 HOOKS = Hooks(
-    key="driver.version",
     explains=lambda unread, state: unread.section == "driver.next" and is_absent(state.driver),
     of_cpu_nodes=("driver.gpu-differs", "driver.pci"),
 )

@@ -94,7 +94,7 @@ def hindrance(state: NodeState, wanted: NodeWanted) -> str | None:
             "install it with its dkms package, so that dkms builds it "
             f"for each new kernel; or name its packages: driver: {{packages: {{{family}: [...]}}}}"
         )
-    if state.driver.devices == ():
+    if state.driver.own_devices == ():
         return "no NVIDIA GPU is on the PCI bus: look for it in the server, and in its firmware"
     if driver.version is None:
         return "name the version of its packages: driver: {version: ...}"

@@ -34,7 +34,7 @@ from gpu_node.drift.driver.target import (
     source_of,
     target,
 )
-from gpu_node.drift.engine.rule import Fault, on_node, on_subject, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.facts.driver.kernels import Kernel
 from gpu_node.facts.driver.state import DriverState
 from gpu_node.inventories.schema import DriverWanted
@@ -56,7 +56,15 @@ def _shown(kernel: Kernel, state: DriverState) -> str:
         for each in (state.dkms.builds if state.dkms else ())
         if each.kernel == kernel.name
     ]
+    if error := _error(state, kernel.name):
+        return f"no module (dkms failed: {error})"
     return f"no module (dkms: {', '.join(states)})" if states else "no module"
+
+
+def _error(state: DriverState, kernel: str) -> str:
+    """Return why dkms's last build for a kernel failed; empty where none is known to have."""
+    failed = state.dkms.failed if state.dkms else ()
+    return next((each.error for each in failed if each.kernel == kernel), "")
 
 
 def _build(state: DriverState, kernel: str, version: str) -> str:
@@ -67,11 +75,13 @@ def _build(state: DriverState, kernel: str, version: str) -> str:
     source, why = source_of(state, version), unsigned(state)
     if source is None:
         return (
-            f"install the driver's dkms package of {version} (with NVIDIA's installer: --dkms; of "
-            "Ubuntu's: linux-modules-nvidia for this kernel): its sources are not in /usr/src, so "
-            "that dkms has nothing to build"
+            f"install the driver's dkms package of {version} (Debian's: nvidia-kernel-dkms; with "
+            "NVIDIA's installer: --dkms; of Ubuntu's: linux-modules-nvidia for this kernel): its "
+            "sources are not in /usr/src, so that dkms has nothing to build"
         )
     way = f"dkms install -m {source.name} -v {version} -k {kernel}"
+    if _error(state, kernel):
+        way += "; where that fails again: a driver that supports this kernel, or an older kernel"
     return f"{why}: {_enrol(state)}; then: {way}" if why else way
 
 
@@ -83,48 +93,28 @@ def _enrol(state: DriverState) -> str:
     )
 
 
-@rule(
-    "driver.version-differs",
-    "error",
-    key="driver.version",
-    why="nodes of one job with different drivers differ in the CUDA that they can run",
-    manual="install the driver packages of the wanted version while no process uses the GPUs",
-    alone="Use a torch that is built for the CUDA of the oldest driver.",
-)
-def version_differs(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """The installed driver is not the one that the inventory wants."""
-    version = installed(state)
-    if version is None or wanted.version is None or is_version(version, wanted.version):
+@check("driver.version-differs")
+def version_differs(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    version = installed(at.here)
+    if version is None or at.want.version is None or is_version(version, at.want.version):
         return
     yield Fault(
         subject="driver",
         found=version,
-        wanted=wanted.version,
-        fix=f"install the driver's packages of {wanted.version} while nothing uses the GPUs",
+        wanted=at.want.version,
+        fix=f"install the driver's packages of {at.want.version} while nothing uses the GPUs",
     )
 
 
-@rule(
-    "driver.dkms-missing",
-    ("error", "warning"),
-    step="driver",
-    always=True,
-    why="no program builds the module for a new kernel, so the GPUs are lost at the next "
-    "boot into one",
-    manual="install dkms (on CentOS and Rocky from EPEL)",
-    repair="Installs the package dkms.",
-    alone="While nvidia-smi works, jobs run. Ask the admin not to reboot the node before "
-    "the repair.",
-)
-def dkms_missing(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """The driver's sources are there, and no dkms that would build them."""
-    version = target(state, wanted)
-    if version is None or state.dkms is None or state.dkms.present or not state.dkms.sources:
+@check("driver.dkms-missing")
+def dkms_missing(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    version = target(at.here, at.want)
+    if version is None or at.here.dkms is None or at.here.dkms.present or not at.here.dkms.sources:
         return
-    if not follows_dkms(state):
+    if not follows_dkms(at.here):
         return  # Ubuntu's driver has its sources beside a prebuilt module, too
-    why = unsigned(state)
-    lacking = [each.name for each in bootable(state) if not is_built(each, version)]
+    why = unsigned(at.here)
+    lacking = [each.name for each in bootable(at.here) if not is_built(each, version)]
     yield Fault(
         subject="dkms",
         found="not installed",
@@ -132,7 +122,7 @@ def dkms_missing(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
         cause=f"nothing builds the module for {', '.join(lacking)}"
         if lacking
         else "nothing builds the module for a kernel update: the next boot loses the GPUs",
-        fix=f"{why}: once dkms has made its key, {_enrol(state)}; then build the module"
+        fix=f"{why}: once dkms has made its key, {_enrol(at.here)}; then build the module"
         if why
         else "install dkms (from EPEL on CentOS and Rocky)",
         fixable=why is None,
@@ -140,31 +130,18 @@ def dkms_missing(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
     )
 
 
-@rule(
-    "driver.headers-missing",
-    ("error", "warning"),
-    step="driver",
-    always=True,
-    why="dkms cannot build the module for a kernel without its headers",
-    manual="install kernel-devel-KERNEL, or linux-headers-KERNEL on Debian and Ubuntu, for "
-    "exactly this kernel",
-    repair="Installs the headers of the running kernel and of a kernel that may boot next, for at "
-    f"most {MOST_REPAIRED} kernels.",
-    alone="While nvidia-smi works, jobs run. Ask the admin not to reboot the node before "
-    "the repair.",
-)
-def headers_missing(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """A kernel has no headers to build the module against."""
-    version = target(state, wanted)
-    if version is None or state.dkms is None or not state.dkms.sources:
+@check("driver.headers-missing")
+def headers_missing(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    version = target(at.here, at.want)
+    if version is None or at.here.dkms is None or not at.here.dkms.sources:
         return
-    if not follows_dkms(state):
+    if not follows_dkms(at.here):
         return
-    chosen = repaired(state)
-    for kernel in bootable(state):
+    chosen = repaired(at.here)
+    for kernel in bootable(at.here):
         if not kernel.headers:
             has = is_built(kernel, version)
-            is_chosen = kernel.name in chosen and is_urgent(state, kernel)
+            is_chosen = kernel.name in chosen and is_urgent(at.here, kernel)
             yield Fault(
                 subject=KernelRelease(kernel.name),
                 found="no headers",
@@ -177,37 +154,23 @@ def headers_missing(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]
                 + ("" if is_chosen else "; or remove that kernel"),
                 # Old kernels outlive their headers in the repositories: those are a person's.
                 # Debian's headers have dkms build at once, which Secure Boot may not let load.
-                fixable=not has and is_chosen and builds(state, wanted, version),
-                severity="warning" if has or not is_urgent(state, kernel) else None,
+                fixable=not has and is_chosen and builds(at.here, at.want, version),
+                severity="warning" if has or not is_urgent(at.here, kernel) else None,
             )
 
 
-@rule(
-    "driver.module-not-built",
-    "error",
-    step="driver",
-    because_of=(on_subject(headers_missing), on_node(dkms_missing)),
-    always=True,
-    stops="every",
-    why="without the module the running kernel has no GPUs: nvidia-smi cannot communicate "
-    "with the driver",
-    manual="run dkms install -m NAME -v VERSION -k KERNEL, or install the module the way the "
-    "driver was installed",
-    repair="Builds the module with dkms for the running kernel.",
-    alone="Leave the node out of the job.",
-)
-def module_not_built(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """The running kernel has no module of the driver's version."""
-    version, kernel = target(state, wanted), running(state)
-    if version is None or state.kernels is None:
+@check("driver.module-not-built")
+def module_not_built(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    version, kernel = target(at.here, at.want), running(at.here)
+    if version is None or at.here.kernels is None:
         return
     # A container has no kernel and no boot loader: the driver is that of its host.
-    if not state.kernels.installed and next_boot(state).kernel is None:
+    if not at.here.kernels.installed and next_boot(at.here).kernel is None:
         return
-    is_loaded = bool(state.loaded and state.loaded.nvidia)
+    is_loaded = bool(at.here.loaded and at.here.loaded.nvidia)
     if kernel is None:
         yield Fault(
-            subject=KernelRelease(state.kernels.running),
+            subject=KernelRelease(at.here.kernels.running),
             found="its modules are not installed any more",
             wanted=f"nvidia {version}",
             cause="the kernel was removed while it runs: no module can be loaded into it",
@@ -218,13 +181,24 @@ def module_not_built(state: DriverState, wanted: DriverWanted) -> Iterator[Fault
     elif not is_built(kernel, version):
         yield Fault(
             subject=KernelRelease(kernel.name),
-            found=_shown(kernel, state),
+            found=_shown(kernel, at.here),
             wanted=f"nvidia {version}",
-            cause=f"the module was built for another kernel: {_GONE}",
-            fix=_build(state, kernel.name, version),
-            fixable=builds(state, wanted, version),
+            cause=f"{_why(at.here, kernel, version)}: {_GONE}",
+            fix=_build(at.here, kernel.name, version),
+            fixable=builds(at.here, at.want, version),
             stops=not is_loaded,
         )
+
+
+def _why(state: DriverState, kernel: Kernel, version: str) -> str:
+    """Return why a kernel has no module of a version, as far as what is installed shows it."""
+    if kernel.module is not None:
+        return f"the module is that of {kernel.module.version}"
+    if any(is_built(each, version) for each in bootable(state)):
+        return "the module was built for another kernel"
+    if source_of(state, version) is None:
+        return "no kernel has it: the package of the module is not installed beside the library"
+    return "it was built for no kernel"
 
 
 def _offer(state: DriverState, wanted: DriverWanted, version: str, is_next: bool) -> str:
@@ -260,28 +234,16 @@ def _stale_image(
         fix=f"rebuild it: update-initramfs -u -k {kernel.name}, or dracut -f --kver {kernel.name}",
         fixable=False,
         severity=None if is_next and stale else "warning",
+        explained_by=("driver.headers-missing",),
     )
 
 
-@rule(
-    "driver.next-boot",
-    ("error", "warning"),
-    step="driver",
-    because_of=(on_subject(headers_missing), on_node(dkms_missing, of=(KernelRelease,))),
-    always=True,
-    why="a reboot into such a kernel loses the GPUs",
-    manual="build the module for that kernel, or choose a default kernel that has it",
-    repair="Builds the module with dkms for the kernel that boots next, and the newest others: "
-    f"{MOST_REPAIRED} kernels with the running one.",
-    alone="While nvidia-smi works, jobs run. Ask the admin not to reboot the node before "
-    "the repair.",
-)
-def boots_without(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """A reboot would lose the GPUs: a kernel that may boot has no module of the driver."""
-    version = target(state, wanted)
-    if version is None or state.kernels is None:
+@check("driver.next-boot")
+def boots_without(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    version = target(at.here, at.want)
+    if version is None or at.here.kernels is None:
         return
-    for bar in bars(state):
+    for bar in bars(at.here):
         yield Fault(
             subject=place(bar),
             found=bar.text,
@@ -289,13 +251,14 @@ def boots_without(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             cause="this line prevents loading the module at boot: the GPUs would be lost",
             fix=removal(bar),
             fixable=False,
+            explained_by=(),
         )
-    chosen, source = next_boot(state)
-    within = repaired(state)
-    for kernel in bootable(state):
-        is_next = may_boot_next(state, kernel)
-        yield from _stale_image(state, kernel, version, is_next)
-        if is_built(kernel, version) or kernel.name == state.kernels.running:
+    chosen, source = next_boot(at.here)
+    within = repaired(at.here)
+    for kernel in bootable(at.here):
+        is_next = may_boot_next(at.here, kernel)
+        yield from _stale_image(at.here, kernel, version, is_next)
+        if is_built(kernel, version) or kernel.name == at.here.kernels.running:
             continue  # driver.module-not-built reports that it has none now
         when = (
             f"boots next, according to {source}"
@@ -304,20 +267,25 @@ def boots_without(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
         )
         yield Fault(
             subject=KernelRelease(kernel.name),
-            found=_shown(kernel, state),
+            found=_shown(kernel, at.here),
             wanted=f"nvidia {version}",
             cause=f"this kernel {when}: the GPUs would be lost, with {_GONE}"
             if is_next
             else "a boot into this kernel, chosen in the boot menu, loses the GPUs",
             fix=("" if kernel.name in within else _LEFT_OUT)
-            + _build(state, kernel.name, version)
-            + _offer(state, wanted, version, is_next),
-            fixable=builds(state, wanted, version)
+            + _build(at.here, kernel.name, version)
+            + _offer(at.here, at.want, version, is_next),
+            fixable=builds(at.here, at.want, version)
             and kernel.name in within
             and (is_next or kernel.headers),
             severity=None if is_next else "warning",
         )
-    if chosen is None and state.boot is not None and not state.boot.closed and bootable(state):
+    if (
+        chosen is None
+        and at.here.boot is not None
+        and not at.here.boot.closed
+        and bootable(at.here)
+    ):
         yield Fault(
             subject="next boot",
             found="unknown",
@@ -327,8 +295,9 @@ def boots_without(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             "update-grub",
             fixable=False,
             severity="warning",
+            explained_by=(),
         )
-    if chosen and chosen not in {each.name for each in bootable(state)}:
+    if chosen and chosen not in {each.name for each in bootable(at.here)}:
         yield Fault(
             subject=chosen,
             found="not installed",
@@ -337,28 +306,17 @@ def boots_without(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             fix="choose one: grubby --set-default=/boot/vmlinuz-..., or GRUB_DEFAULT and "
             "update-grub",
             fixable=False,
+            explained_by=(),
         )
 
 
-@rule(
-    "driver.kernel-hold",
-    ("error", "warning"),
-    step="driver",
-    key="driver",
-    why="driver: {hold_kernel: true} keeps the newest kernel that has the module the default",
-    manual="run grubby --set-default=/boot/vmlinuz-KERNEL, or set GRUB_DEFAULT and run update-grub",
-    repair="Changes the default kernel of the boot loader, or restores the default from before"
-    " the hold.",
-    alone="While nvidia-smi works, jobs run. Ask the admin not to reboot the node before "
-    "the repair.",
-)
-def kernel_hold(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """The newest kernel with the module is not the held default, or is held and should not be."""
-    version, boot = target(state, wanted), state.boot
-    if boot is None or (version is None and wanted.hold_kernel):
+@check("driver.kernel-hold")
+def kernel_hold(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    version, boot = target(at.here, at.want), at.here.boot
+    if boot is None or (version is None and at.want.hold_kernel):
         return
-    kernel = kernel_to_hold(state, wanted, version) if version else None
-    if not wanted.hold_kernel and boot.held:
+    kernel = kernel_to_hold(at.here, at.want, version) if version else None
+    if not at.want.hold_kernel and boot.held:
         yield Fault(
             subject=KernelRelease(boot.held),
             found="held as the default kernel",
@@ -367,7 +325,7 @@ def kernel_hold(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             fix="remove the hold: the earlier default kernel is the default again",
             severity="warning",
         )
-    chosen = next_boot(state).kernel
+    chosen = next_boot(at.here).kernel
     if kernel is None or (boot.held == kernel.name and chosen in (None, kernel.name)):
         return  # that the next boot is unknown has a finding where it matters
     possible = bool(boot.grubby or menu_entry(boot, kernel.name))

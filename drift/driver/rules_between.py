@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from gpu_node.drift.engine.nodes import Nodes, Unlike
-from gpu_node.drift.engine.rule import Fault, rule
-from gpu_node.drift.engine.unlike import Text, fault
-from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
-
-# What the report shows of a node that has no driver, and of one where it is not loaded.
-NO_DRIVER = ("none", "not loaded")
-_VERSION = "driver.version"
+from gpu_node.drift.driver.shown import NO_DRIVER
+from gpu_node.drift.engine.compare import fault
+from gpu_node.drift.engine.nodes import Unlike
+from gpu_node.drift.engine.rule import At, Fault, check
 
 
-@rule(
-    "driver.differs",
-    ("error", "warning"),
-    compares=True,
-    several=True,
-    always=True,
-    why="the driver decides which CUDA and which NCCL features work: a job starts on some nodes "
-    "and fails, or hangs, with the others",
-    manual="install one driver on all nodes, and name its version in the inventory: driver: "
-    '{version: "535.154.05"}',
-    alone="Use a torch on all nodes that is built for the CUDA of the oldest driver.",
-)
-def differs(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The node has another driver than the other nodes."""
-    for each in nodes.unlike:
-        if each.fact == _VERSION:
+@check("driver.differs")
+def differs(at: At) -> Iterator[Fault]:
+    for each in at.nodes.unlike:
+        if each.fact.name == "driver.version":
             # An inventory may be of nodes without GPUs, or of their SSH alone.
-            is_warning = wanted.driver is None and not _are_versions(each)
-            yield fault(each, each.fact, Text(severity="warning" if is_warning else None))
+            is_warning = at.wanted.driver is None and not _are_versions(each)
+            yield replace(fault(each), severity="warning" if is_warning else None)
 
 
 def _are_versions(unlike: Unlike) -> bool:

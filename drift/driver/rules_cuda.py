@@ -5,65 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpu_node.drift.driver import subjects
-from gpu_node.drift.driver.rules import version_differs
-from gpu_node.drift.driver.rules_gpus import unsupported_gpu
-from gpu_node.drift.driver.rules_module import library_mismatch, not_loaded
-from gpu_node.drift.driver.target import branch, build_for, floor, newer
-from gpu_node.drift.engine.rule import Fault, on_node, rule
-from gpu_node.drift.engine.subject import Subject
+from gpu_node.drift.driver.subjects import DriverFor
+from gpu_node.drift.driver.target import branch, build_for, floor, newer, torch_for
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.nccl.libnccl import environments
-from gpu_node.drift.toolchain.rules_compat import compat_library
 from gpu_node.facts.driver.cuda_init import CudaInit
 from gpu_node.facts.driver.state import DriverState
-from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import DriverWanted, NodeWanted
+from gpu_node.inventories.schema import DriverWanted
 
 
-def _wanted_suffices(driver: Subject) -> bool:
-    """Whether the driver that the inventory wants is new enough for the environment."""
-    return isinstance(driver, subjects.DriverFor) and driver.wanted_suffices
-
-
-def _installed_suffices(driver: Subject) -> bool:
-    """Whether programs load another libcuda than the driver's, which is new enough."""
-    return isinstance(driver, subjects.DriverFor) and driver.installed_suffices
-
-
-@rule(
-    "driver.too-old",
-    "error",
-    whole=True,
-    because_of=(
-        on_node(compat_library, explains=_installed_suffices),
-        on_node(version_differs, explains=_wanted_suffices),
-    ),
-    always=True,
-    stops="every",
-    why="torch finds no GPU: 'The NVIDIA driver on your system is too old'",
-    manual="install a newer driver branch, or a torch that is built for an older CUDA",
-    alone="Install a torch that is built for the CUDA of the installed driver.",
-)
-def too_old(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The driver is older than the CUDA of an environment's torch asks for.
-
-    libcuda decides: NVIDIA's cuda-compat brings one of a newer driver.
-    """
-    cuda_library = state.driver.cuda
-    version = (cuda_library.version if cuda_library else "") or state.driver.library
+@check("driver.too-old")
+def too_old(at: At) -> Iterator[Fault]:
+    # libcuda decides: NVIDIA's cuda-compat brings one of a newer driver.
+    cuda_library = at.node.driver.cuda
+    version = (cuda_library.version if cuda_library else "") or at.node.driver.library
     by = ""
-    if cuda_library and version != state.driver.library:
-        by = f"; programs load {cuda_library.path}, and the driver is {state.driver.library}"
-    for prefix, environment in environments(state.nccl) if version else ():
-        cuda = environment.torch.cuda if environment.torch else None
+    if cuda_library and version != at.node.driver.library:
+        by = f"; programs load {cuda_library.path}, and the driver is {at.node.driver.library}"
+    for prefix, environment in environments(at.node.nccl) if version else ():
+        torch = environment.torch
+        cuda = torch.cuda if torch else None
         first = floor(cuda) if cuda else None
-        if first is not None and branch(version or "") < first:
-            asked = wanted.driver.version if wanted.driver else None
-            way, other = newer(str(first), state, wanted), build_for(cuda or "", state, wanted)
+        if torch is not None and first is not None and branch(version or "") < first:
+            asked = at.wanted.driver.version if at.wanted.driver else None
+            way, other = (
+                newer(str(first), at.node, at.wanted),
+                build_for(cuda or "", at.node, at.wanted),
+            )
             suffices = not by and asked is not None and branch(asked) >= first
-            has = bool(by) and branch(state.driver.library or "0") >= first
+            has = bool(by) and branch(at.node.driver.library or "0") >= first
             yield Fault(
-                subject=subjects.DriverFor(prefix, suffices, has),
+                subject=DriverFor(prefix),
                 found=f"{version}",
                 wanted=f"a torch for {other}"
                 if other
@@ -71,16 +43,23 @@ def too_old(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 cause=f"'The NVIDIA driver on your system is too old': torch finds no GPU{by}",
                 fix="remove the folder of that libcuda from LD_LIBRARY_PATH or /etc/ld.so.conf.d"
                 if has
-                else _advice(way, other),
+                else _advice(way, other, torch_for(at.node, at.wanted, torch.version)),
+                explained_by=("toolchain.compat-library",) * has
+                + ("driver.version-differs",) * suffices,
             )
 
 
-def _advice(way: str, other: str) -> str:
-    """Return how torch and driver fit; `way` are the drivers that run it, `other` is its CUDA."""
+def _advice(way: str, other: str, torch: str) -> str:
+    """Return how torch and driver fit.
+
+    `way` are the drivers that run it, `other` is the CUDA that it must have, `torch` the command.
+    """
     if other:
-        return f"install a torch for {other}: no driver of this node's GPUs and kernel runs it"
+        return (
+            f"no driver of this node's GPUs and kernel runs it: install a torch for {other}{torch}"
+        )
     driver = f"a driver of branch {way}, or " if way else ""
-    return f"install {driver}a torch for an older CUDA"
+    return f"install {driver}a torch for an older CUDA{torch}"
 
 
 class _Result(NamedTuple):
@@ -139,34 +118,21 @@ _RESULTS = {
     ),
 }
 _OTHER = _Result("", "the driver cannot initialise CUDA", _LOGS)
+# Without a GPU: MIG is on, and CUDA shows its instances alone.
+_WITHOUT_INSTANCE = {
+    "cause": "MIG is on for all GPUs, and without an instance CUDA shows none of them",
+    "fix": "turn MIG off while nothing uses the GPUs: nvidia-smi -mig 0; or make instances: "
+    "nvidia-smi mig -lgip lists the sizes, nvidia-smi mig -cgi SIZE -C makes one",
+}
 _HARM = "nvidia-smi works, and torch finds no GPU"
 # What a libcuda of another version than the module's can cause.
 _OF_LIBRARY = (803, 804)
+_OF_MODULE = ("driver.not-loaded", "driver.library-mismatch", "driver.unsupported-gpu")
 
 
-def _is_compat(about: Subject) -> bool:
-    return isinstance(about, subjects.CudaInit) and about.code in _OF_LIBRARY
-
-
-@rule(
-    "driver.cuda-init",
-    "error",
-    because_of=(
-        *(on_node(each) for each in (not_loaded, library_mismatch, unsupported_gpu)),
-        on_node(compat_library, explains=_is_compat),
-    ),
-    always=True,
-    stops="every",
-    why="nvidia-smi shows the GPUs, and no program can use them: torch.cuda.is_available() "
-    "is false",
-    manual="the finding names the error of CUDA and its cause; a missing /dev/nvidia-uvm: "
-    "install nvidia-modprobe, and run nvidia-modprobe -u -c 0",
-    alone="Leave the node out of the job. A libcuda of another driver: remove its folder from "
-    "LD_LIBRARY_PATH.",
-)
-def cuda_init(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """nvidia-smi lists the GPUs, and a program that uses CUDA fails: cuInit, or /dev/nvidia-uvm."""
-    cuda = state.cuda_init
+@check("driver.cuda-init")
+def cuda_init(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    cuda = at.here.cuda_init
     if cuda is None or cuda.works or cuda.untried or cuda.helped:
         return  # what is untried has its reason in the report's values
     if cuda.lacks:
@@ -184,16 +150,21 @@ def cuda_init(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             "on the rpm family"
             if not cuda.library or cuda.problem.startswith("cannot")
             else _LOGS,
+            explained_by=_OF_MODULE,
         )
         return
     result = _RESULTS.get(cuda.code, _OTHER)
+    gpus = at.here.smi.gpus if at.here.smi else ()
+    if cuda.code == 100 and gpus and all(gpu.mig for gpu in gpus):
+        result = result._replace(**_WITHOUT_INSTANCE)
     words = f" ({result.words})" if result.words else ""
     yield Fault(
-        subject=subjects.CudaInit("CUDA", cuda.code),
-        found=f"cuInit of {library} returns {cuda.code}{words}{_versions(state, cuda)}",
+        subject="CUDA",
+        found=f"cuInit of {library} returns {cuda.code}{words}{_versions(at.here, cuda)}",
         wanted="cuInit returns 0",
         cause=f"{_HARM}: {result.cause}",
         fix=_access(cuda) or result.fix,
+        explained_by=None if cuda.code in _OF_LIBRARY else _OF_MODULE,
     )
 
 
@@ -210,6 +181,7 @@ def _without_uvm(cuda: CudaInit) -> Fault:
         fix="install the package nvidia-modprobe; for now, as root: "
         + ("modprobe nvidia-uvm; " if is_module else "")
         + "nvidia-modprobe -u -c 0",
+        explained_by=_OF_MODULE,
     )
 
 

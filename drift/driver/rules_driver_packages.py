@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from gpu_node.drift.driver.install_plan import half, hindrance, is_full, to_install
 from gpu_node.drift.driver.module import brings_module, follows_dkms
 from gpu_node.drift.driver.target import has_no_gpu, installed
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import SystemPackages
 from gpu_node.drift.host.machine import is_container
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import DriverWanted, NodeWanted
+from gpu_node.inventories.schema import DriverWanted
 
 
 def _way(state: NodeState, wanted: DriverWanted) -> str:
@@ -30,64 +30,38 @@ def _way(state: NodeState, wanted: DriverWanted) -> str:
     )
 
 
-@rule(
-    "driver.not-installed",
-    "error",
-    whole=True,
-    step="driver",
-    always=True,
-    key="driver.packages",
-    stops="every",
-    why="without a driver no program can use the GPUs",
-    manual="install the driver packages of the wanted version with the package manager",
-    repair="Installs the packages that the inventory names, builds the module with dkms, and "
-    "loads it.",
-    alone="Leave the node out of the job.",
-)
-def not_installed(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """No NVIDIA driver is installed: neither a library, nor a module, nor its sources."""
-    state = node.driver
+@check("driver.not-installed")
+def not_installed(at: At) -> Iterator[Fault]:
+    state = at.node.driver
     readable = None not in (state.library, state.dkms, state.loaded, state.kernels)
     # That a machine has no GPU is the one thing to report: driver.no-gpu, or driver.gpu-differs.
-    if not readable or installed(state) is not None or has_no_gpu(node):
+    if not readable or installed(state) is not None or has_no_gpu(at.node):
         return
     # If the inventory names none, a server with GPUs needs one; a container has its host's.
-    if wanted.driver is None and (not state.devices or is_container(node)):
+    if at.wanted.driver is None and (not state.own_devices or is_container(at.node)):
         return
-    first = hindrance(node, wanted)
-    version = wanted.driver.version if wanted.driver else None
+    first = hindrance(at.node, at.wanted)
+    version = at.wanted.driver.version if at.wanted.driver else None
     yield Fault(
         subject="driver",
         found="none",
         wanted=version or "one for its GPUs",
-        fix=first or _way(node, wanted.driver or DriverWanted()),
+        fix=first or _way(at.node, at.wanted.driver or DriverWanted()),
         fixable=first is None,
     )
 
 
-@rule(
-    "driver.package-missing",
-    "error",
-    whole=True,
-    step="driver",
-    key="driver.packages and driver.version",
-    why="an installation was cut off, or a part of the driver was removed: the remaining "
-    "parts may not fit together, and a program of the driver may be missing",
-    manual="install the missing packages in the version of the others",
-    repair="Installs the missing driver packages.",
-    alone="Leave the node out of the job.",
-)
-def package_missing(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """Some of the driver's packages that the inventory names are there, and others are not."""
-    lacking = half(state, wanted.driver) if wanted.driver else []
-    if wanted.driver is None or not lacking:
+@check("driver.package-missing")
+def package_missing(at: At) -> Iterator[Fault]:
+    lacking = half(at.node, at.wanted.driver) if at.wanted.driver else []
+    if at.wanted.driver is None or not lacking:
         return
-    there, first = state.driver.packages or {}, hindrance(state, wanted)
+    there, first = at.node.driver.packages or {}, hindrance(at.node, at.wanted)
     begun = [name for name in lacking if name in there]
     yield Fault(
         subject=SystemPackages(tuple(lacking)),
         found=f"installed by half: {', '.join(begun)}" if begun else "not installed",
-        wanted=wanted.driver.version or "",
-        fix=first or _way(state, wanted.driver),
+        wanted=at.wanted.driver.version or "",
+        fix=first or _way(at.node, at.wanted.driver),
         fixable=first is None,
     )

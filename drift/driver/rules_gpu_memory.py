@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from gpu_node.drift.engine import subject as about
 from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, on_subject, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.ranges import ranges
 from gpu_node.facts.driver.gpus import Gpu
 from gpu_node.facts.driver.state import DriverState
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import DriverWanted, NodeWanted
+from gpu_node.inventories.schema import DriverWanted
 
 # More errors of its SRAM in its life, or retired pages (of 64): clouds replace such a GPU.
-_MOST_SRAM, _MOST_PAGES = 4, 60
+_MOST_SRAM, MOST_PAGES = 4, 60
 _RESET = "nvidia-smi --gpu-reset -i {} while nothing uses the GPU, or a reboot"
 _REPLACE = "run NVIDIA's field diagnostic, and have the GPU replaced"
 
@@ -23,23 +24,12 @@ def _gpus(state: DriverState) -> tuple[Gpu, ...]:
     return state.smi.gpus if state.smi else ()
 
 
-@rule(
-    "driver.ecc",
-    ("error", "warning"),
-    always=True,
-    stops="every",
-    why="memory of the GPU lost a value: 'CUDA error: uncorrectable ECC error encountered' ends "
-    "the job, and before Ampere the next one that gets this GPU",
-    manual="run nvidia-smi --gpu-reset -i UUID while nothing uses the GPU, or reboot; if it "
-    "happens again, have the GPU replaced",
-    alone="Leave the node out of the job.",
-)
-def ecc(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """A GPU has uncorrected ECC errors."""
-    for gpu in _gpus(state):
+@check("driver.ecc")
+def ecc(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    for gpu in _gpus(at.here):
         if gpu.uncorrected:
             yield Fault(
-                subject=gpu.uuid,
+                subject=about.Gpu(gpu.uuid),
                 found=f"{gpu.uncorrected} uncorrected since the driver was loaded",
                 wanted="0",
                 fix=f"{_RESET.format(gpu.uuid)}; if it happens again, have the GPU replaced",
@@ -48,7 +38,7 @@ def ecc(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             )
         elif (gpu.sram_uncorrected or 0) > _MOST_SRAM:
             yield Fault(
-                subject=gpu.uuid,
+                subject=about.Gpu(gpu.uuid),
                 found=f"{gpu.sram_uncorrected} uncorrected of its SRAM in its life",
                 wanted=f"{_MOST_SRAM} or fewer (proposed)",
                 cause="its SRAM wears out, and has no spare rows: such errors come more often",
@@ -57,23 +47,12 @@ def ecc(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             )
 
 
-@rule(
-    "driver.row-remap",
-    ("error", "warning"),
-    because_of=(on_subject(ecc),),
-    always=True,
-    why="a damaged row of the GPU's memory stays in use until a reset puts a spare one in its "
-    "place; if there is none, errors come again",
-    manual="run nvidia-smi --gpu-reset -i UUID while nothing uses the GPU, or reboot; if the "
-    "remapping failed, have the GPU replaced",
-    alone="Leave the node out of the job.",
-)
-def row_remap(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """A row of a GPU's memory waits for its replacement, or has none."""
-    for gpu in _gpus(state):
+@check("driver.row-remap")
+def row_remap(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    for gpu in _gpus(at.here):
         if gpu.remap_failed:
             yield Fault(
-                subject=gpu.uuid,
+                subject=about.Gpu(gpu.uuid),
                 found="a damaged row could not be replaced",
                 wanted="no such row",
                 cause="the GPU has no spare row left for it: uncorrected errors come again",
@@ -81,7 +60,7 @@ def row_remap(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             )
         elif gpu.remap_pending:
             yield Fault(
-                subject=gpu.uuid,
+                subject=about.Gpu(gpu.uuid),
                 found="a damaged row waits for a reset",
                 wanted="no such row",
                 fix=_RESET.format(gpu.uuid),
@@ -89,30 +68,19 @@ def row_remap(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             )
 
 
-@rule(
-    "driver.page-retirement",
-    ("error", "warning"),
-    because_of=(on_subject(ecc),),
-    always=True,
-    why="a GPU before Ampere retires damaged pages of its memory at the next reset; it can retire "
-    "64, and then errors come again",
-    manual="run nvidia-smi --gpu-reset -i UUID while nothing uses the GPU, or reboot; if more than "
-    "60 pages are retired, have the GPU replaced",
-    alone="Leave the node out of the job.",
-)
-def page_retirement(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """A page of a GPU's memory waits for its retirement, or almost no more can be retired."""
-    for gpu in _gpus(state):
-        if (gpu.retired_pages or 0) > _MOST_PAGES:
+@check("driver.page-retirement")
+def page_retirement(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    for gpu in _gpus(at.here):
+        if (gpu.retired_pages or 0) > MOST_PAGES:
             yield Fault(
-                subject=gpu.uuid,
+                subject=about.Gpu(gpu.uuid),
                 found=f"{gpu.retired_pages} pages are retired",
-                wanted=f"{_MOST_PAGES} or fewer",
+                wanted=f"{MOST_PAGES} or fewer",
                 fix=_REPLACE,
             )
         elif gpu.retirement_pending:
             yield Fault(
-                subject=gpu.uuid,
+                subject=about.Gpu(gpu.uuid),
                 found="a damaged page waits for a reset",
                 wanted="no such page",
                 cause="after an error of two bits no program can start on the GPU until then",
@@ -121,35 +89,23 @@ def page_retirement(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]
             )
 
 
-@rule(
-    "driver.ecc-mode",
-    ("warning", "info"),
-    whole=True,
-    between=True,
-    always=True,
-    why="without ECC a memory error of a GPU is a wrong number in the model, and no message; on "
-    "some GPUs ECC takes memory",
-    manual="run nvidia-smi -e 1 (or 0) for the GPUs that differ, then reset them with nvidia-smi "
-    "--gpu-reset while nothing uses them, or reboot",
-    alone="Leave the node out of the job.",
-)
-def ecc_mode(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """ECC is on for some GPUs and off for others of their model, or the next reset changes it."""
-    gpus = _gpus(state.driver)
+@check("driver.ecc-mode")
+def ecc_mode(at: At) -> Iterator[Fault]:
+    gpus = _gpus(at.node.driver)
     for gpu in gpus:
         if gpu.ecc is not None and gpu.ecc_pending not in (None, gpu.ecc):
             text = f"{_word(gpu.ecc)}, and {_word(not gpu.ecc)} after the next reset"
             yield _mode_fault(gpu.uuid, text, "the same after a reset", is_planned=True)
-    by_node = nodes.once(_modes)
-    for model, modes in _modes_of(state).items():
+    by_node = at.nodes.once(_modes)
+    for model, modes in _modes_of(at.node).items():
         if len(modes) > 1:
             of_model = [gpu for gpu in gpus if gpu.name == model]
             off = sum(gpu.ecc is False for gpu in of_model)
             yield _mode_fault(model, f"off on {off} of {len(of_model)}", "the same on all GPUs")
             continue
         (mode,) = modes
-        others = [name for name in by_node.get((model, not mode), ()) if name != nodes.name]
-        alike = [name for name in by_node.get((model, mode), ()) if name != nodes.name]
+        others = [name for name in by_node.get((model, not mode), ()) if name != at.nodes.name]
+        alike = [name for name in by_node.get((model, mode), ()) if name != at.nodes.name]
         if len(others) > len(alike):
             text = f"{_word(mode)}; {ranges(others)}: {_word(not mode)}"
             yield _mode_fault(model, text, "the same on all nodes with this GPU")

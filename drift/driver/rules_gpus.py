@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpu_node.drift.driver.boot import bootable
-from gpu_node.drift.driver.rules_driver_packages import package_missing
 from gpu_node.drift.driver.target import (
     best,
     branch,
@@ -18,14 +18,12 @@ from gpu_node.drift.driver.target import (
     newer,
     support,
 )
-from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, on_node, rule
-from gpu_node.drift.engine.subject import Gpu, Subject, Thing
+from gpu_node.drift.engine.rule import At, Fault, check, unknown
+from gpu_node.drift.engine.subject import Gpu
 from gpu_node.drift.host.machine import is_container
 from gpu_node.drift.tables import is_model, kinds
 from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.state import DriverState
-from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import DriverWanted, NodeWanted
 
 _MIXED = (
@@ -34,13 +32,26 @@ _MIXED = (
 )
 
 
+_AWAY = "a GPU that lspci -k shows with 'Kernel driver in use: vfio-pci' is a virtual machine's"
+_BACK = (
+    "to train on them here, remove them from vfio-pci: vfio-pci.ids= on the kernel command line or "
+    "ids= in /etc/modprobe.d, then rebuild the initramfs and reboot"
+)
+
+
 def cards(state: DriverState) -> list[str]:
     """Return each GPU's model by nvidia-smi, else by its PCI id; the id where no table has it."""
     named = [gpu.name for gpu in state.smi.gpus] if state.smi else []
-    devices = state.devices or ()
+    devices = state.own_devices or ()
     if named and len(named) >= len(devices):
         return named
     return [model_of(device.id) or device.id for device in devices]
+
+
+def given_away(state: DriverState) -> str:
+    """Return in words how many GPUs virtual machines get; empty where it is none."""
+    drivers = [each.driver for each in state.devices or () if each.is_given_away]
+    return f"{drivers[0]} has {len(drivers)}, for virtual machines" if drivers else ""
 
 
 def counted(names: list[str]) -> str:
@@ -49,26 +60,16 @@ def counted(names: list[str]) -> str:
     return ", ".join(f"{named.count(each)} x {each}" for each in dict.fromkeys(named))
 
 
-@rule(
-    "driver.mixed-gpus",
-    ("warning", "error"),
-    whole=True,
-    between=True,
-    always=True,
-    why=_MIXED,
-    manual="take the other cards out, or turn their slots off in the firmware",
-    alone="Set CUDA_VISIBLE_DEVICES to the GPUs of one model.",
-)
-def mixed_gpus(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The node's GPUs are of several models, or of one model with different memory."""
-    names = cards(state.driver)
+@check("driver.mixed-gpus")
+def mixed_gpus(at: At) -> Iterator[Fault]:
+    names = cards(at.node.driver)
     if len(kinds(names)) > 1:
         yield Fault(
             subject="GPUs",
             found=counted(names),
             wanted="GPUs of one model",
-            cause="" if nodes.newcomer is None else f"{_MIXED}; it cannot be onboarded as it is",
-            severity=None if nodes.newcomer is None else "error",
+            cause="" if at.newcomer is None else f"{_MIXED}; it cannot be onboarded as it is",
+            severity=None if at.newcomer is None else "error",
         )
     elif len(set(names)) > 1:
         yield Fault(
@@ -80,43 +81,39 @@ def mixed_gpus(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[F
         )
 
 
-@rule(
-    "driver.no-gpu",
-    "error",
-    between=True,
-    always=True,
-    stops="every",
-    why="a server without a GPU trains nothing, and neither the PCI bus nor a driver shows one",
-    manual="look with lspci -d 10de:; a card that is plugged in may need power, or the firmware; "
-    "for a node that only launches jobs write gpu: none in the inventory",
-    alone="Leave the node out of the job.",
-)
-def no_gpu(node: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """Neither the PCI bus nor a driver shows an NVIDIA GPU."""
-    # Of a count that is wanted it is driver.gpu-differs; nothing may hide a newcomer's.
-    is_bare = node.driver.devices == () and not cards(node.driver)
-    if (nodes.newcomer and is_bare) or (wanted.gpu is None and has_no_gpu(node)):
+@check("driver.mig")
+def mig(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    gpus = at.here.smi.gpus if at.here.smi else ()
+    if split := sum(gpu.mig is True for gpu in gpus):
         yield Fault(
-            subject="GPUs",
-            found="none",
-            wanted="NVIDIA GPUs",
+            subject="MIG",
+            found=f"on for {split} of {len(gpus)} GPUs",
+            wanted="off, for jobs on whole GPUs",
         )
 
 
-@rule(
-    "driver.unknown-gpu",
-    ("error", "warning"),
-    whole=True,
-    between=True,
-    newcomers=True,
-    why="no table has this model: which driver, CUDA and precision it takes is not judged",
-    manual="name the group of the server: --group",
-)
-def unknown_gpu(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """A GPU is of a model that no table has."""
-    names = cards(state.driver)
+@check("driver.no-gpu")
+def no_gpu(at: At) -> Iterator[Fault]:
+    if at.newcomer and at.node.driver.devices is None and not cards(at.node.driver):
+        yield replace(unknown("GPUs", at.node, "driver.pci"), severity=None)
+    # Of a count that is wanted it is driver.gpu-differs; nothing may hide a newcomer's.
+    is_bare = at.node.driver.own_devices == () and not cards(at.node.driver)
+    if (at.newcomer and is_bare) or (at.wanted.gpu is None and has_no_gpu(at.node)):
+        away = given_away(at.node.driver)
+        yield Fault(
+            subject="GPUs",
+            found=f"none: {away}" if away else "none",
+            wanted="NVIDIA GPUs",
+            cause=f"{_AWAY}: no job of this machine gets one" if away else "",
+            fix=f"{_BACK}; or write gpu: none in the inventory" if away else "",
+        )
+
+
+@check("driver.unknown-gpu")
+def unknown_gpu(at: At) -> Iterator[Fault]:
+    names = cards(at.node.driver)
     if len(kinds(names)) == 1 and not all(map(support, names)):
-        is_named = nodes.newcomer is not None and nodes.newcomer.group is not None
+        is_named = at.newcomer is not None and at.newcomer.group is not None
         yield Fault(
             subject="GPUs",
             found=counted(names),
@@ -125,16 +122,9 @@ def unknown_gpu(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[
         )
 
 
-@rule(
-    "driver.in-use",
-    "warning",
-    newcomers=True,
-    why="while a process uses the GPUs, the deploy refuses the steps that would hurt it",
-    manual="let the processes end before the deploy",
-)
-def in_use(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """A process uses the GPUs of a server that is to become a node."""
-    shown = jobs(state.processes or (), "libraries")
+@check("driver.in-use")
+def in_use(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    shown = jobs(at.here.processes or (), "libraries")
     if shown:
         yield Fault(
             subject="GPU processes",
@@ -143,23 +133,12 @@ def in_use(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
         )
 
 
-@rule(
-    "driver.unsupported-gpu",
-    ("error", "warning"),
-    whole=True,
-    always=True,
-    stops="every",
-    why="the driver ignores a GPU that it does not support, and programs do not find it",
-    manual="install a driver branch, and the kind of module (open or proprietary), that "
-    "supports the GPU",
-    alone="Leave the node out of the job.",
-)
-def unsupported_gpu(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The driver that is wanted, or installed, does not drive one of the node's GPUs."""
-    own = wanted.driver.version if wanted.driver else None
-    versions = {"wanted": own, "installed": state.driver.library or None}
-    gpus = models(state, wanted)
-    last = best(gpus, state.toolchain.kernel)
+@check("driver.unsupported-gpu")
+def unsupported_gpu(at: At) -> Iterator[Fault]:
+    own = at.wanted.driver.version if at.wanted.driver else None
+    versions = {"wanted": own, "installed": at.node.driver.library or None}
+    gpus = models(at.node, at.wanted)
+    last = best(gpus, at.node.toolchain.kernel)
     for gpu in gpus:
         limits = support(gpu)
         if limits is None:
@@ -184,10 +163,10 @@ def unsupported_gpu(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                     wanted=f"branch {limits.first} or newer",
                     cause="it is older than the first CUDA that supports this GPU",
                     fix="a driver of branch "
-                    + (newer(str(limits.first), state, wanted) or f"{limits.first}"),
+                    + (newer(str(limits.first), at.node, at.wanted) or f"{limits.first}"),
                     severity="warning",
                 )
-        yield from _of_the_other_kind(state.driver, gpu, limits.open)
+        yield from _of_the_other_kind(at.node.driver, gpu, limits.open)
 
 
 def _of_the_other_kind(state: DriverState, gpu: str, allowed: str) -> Iterator[Fault]:
@@ -212,28 +191,16 @@ def _of_the_other_kind(state: DriverState, gpu: str, allowed: str) -> Iterator[F
             )
 
 
-@rule(
-    "driver.smi-fails",
-    ("error", "warning"),
-    whole=True,
-    because_of=(on_node(package_missing), on_node(unsupported_gpu)),
-    always=True,
-    stops="every",
-    why="the module is there, and no GPU answers: one may have fallen off the bus, or the "
-    "driver does not support it",
-    manual="look for NVRM and Xid in dmesg; a GPU that is off the bus needs a power cycle",
-    alone="Leave the node out of the job.",
-)
-def smi_fails(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """nvidia-smi shows no GPU, or not all, although the module is loaded and fits the library."""
-    state = node.driver
+@check("driver.smi-fails")
+def smi_fails(at: At) -> Iterator[Fault]:
+    state = at.node.driver
     if state.smi is None or state.loaded is None or not state.loaded.nvidia:
         return
     if state.smi.skipped:
         return  # the module was loaded only after that
-    # A container may have been given some of the GPUs, and vfio-pci has those of a virtual machine.
-    own = [device for device in state.devices or () if device.driver in ("nvidia", "")]
-    if 0 < len(state.smi.gpus) < len(own) and not is_container(node):
+    # A container may have been given some of the GPUs.
+    own = [device for device in state.own_devices or () if device.driver in ("nvidia", "")]
+    if 0 < len(state.smi.gpus) < len(own) and not is_container(at.node):
         yield Fault(
             subject="nvidia-smi",
             found=f"{len(state.smi.gpus)} of {len(own)} GPUs answer",
@@ -243,7 +210,8 @@ def smi_fails(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             fixable=False,
             severity="warning",
         )
-    if state.smi.gpus or state.loaded.nvidia != state.library:
+    is_given_away = bool(given_away(state)) and not state.own_devices
+    if state.smi.gpus or state.loaded.nvidia != state.library or is_given_away:
         return  # the mismatch has a rule of its own
     if state.smi.code is None:
         yield Fault(
@@ -265,10 +233,6 @@ def smi_fails(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     )
 
 
-def _is_count(about: Subject) -> bool:
-    return about == Thing("count")
-
-
 def _other_count(wanted: NodeWanted, count: int, driver: str | None) -> str:
     """Return what a person does about another number of GPUs, where the rule's words do not fit."""
     if wanted.is_cpu_node:
@@ -283,39 +247,33 @@ def _other_count(wanted: NodeWanted, count: int, driver: str | None) -> str:
     )
 
 
-@rule(
-    "driver.gpu-differs",
-    "error",
-    whole=True,
-    because_of=(on_node(unsupported_gpu), on_node(smi_fails, explains=_is_count)),
-    key="gpu.model",
-    stops="every",
-    why="a launcher starts one rank for each GPU that it expects, and settings are chosen by "
-    "GPU model",
-    manual="look for a GPU that fell off the bus (dmesg: Xid 79, lspci -d 10de:), or correct gpu, "
-    "or the node's group, in the inventory",
-)
-def gpu_differs(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The node has other GPUs than the inventory says."""
-    state = node.driver
-    if wanted.gpu is None or state.devices is None or state.smi is None:
+@check("driver.gpu-differs")
+def gpu_differs(at: At) -> Iterator[Fault]:
+    state = at.node.driver
+    if at.wanted.gpu is None or state.own_devices is None or state.smi is None:
         return
-    count = len(state.smi.gpus) or len(state.devices)
-    names = models(node, wanted)
-    if count != wanted.gpu.count:
+    count, away = len(state.smi.gpus) or len(state.own_devices), given_away(state)
+    names = models(at.node, at.wanted)
+    if count != at.wanted.gpu.count:
         yield Fault(
             subject="count",
             found=str(count),
-            wanted=str(wanted.gpu.count),
-            fix=_other_count(wanted, count, installed(state)),
-            stops=count < wanted.gpu.count,
+            wanted=str(at.wanted.gpu.count),
+            cause=f"{away}: {_AWAY}" if away else "",
+            fix=f"{_BACK}; or correct gpu in the inventory"
+            if away
+            else _other_count(at.wanted, count, installed(state)),
+            who="administrator" if away else None,
+            stops=count < at.wanted.gpu.count,
+            explains="none",
         )
-    wrong = [name for name in names if not is_model(name, wanted.gpu.model)]
-    if wrong and count and wanted.gpu.count:
+    wrong = [name for name in names if not is_model(name, at.wanted.gpu.model)]
+    if wrong and count and at.wanted.gpu.count:
         yield Fault(
             subject="model",
             found=", ".join(wrong),
-            wanted=wanted.gpu.model,
+            wanted=at.wanted.gpu.model,
             fix="correct gpu, or the node's group, in the inventory",
             stops=False,
+            explained_by=("driver.unsupported-gpu",),
         )

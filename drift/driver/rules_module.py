@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 from gpu_node.drift.driver.boot import bootable, is_urgent
 from gpu_node.drift.driver.module import bars, hard_bars, origin, removal, shown, signing_key
-from gpu_node.drift.driver.rules import module_not_built
 from gpu_node.drift.driver.subjects import Initramfs, KernelRelease, LoadedModule
 from gpu_node.drift.driver.target import (
     buildable,
     builds,
+    has_no_gpu,
     installed,
     is_built,
     running,
     source_of,
     target,
 )
-from gpu_node.drift.engine.rule import Fault, on_subject, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.kernels import Module
 from gpu_node.facts.driver.secure_boot import SecureBoot
@@ -25,44 +25,34 @@ from gpu_node.facts.driver.state import DriverState
 from gpu_node.inventories.schema import DriverWanted
 
 
-@rule(
-    "driver.nouveau",
-    ("error", "warning"),
-    step="driver",
-    always=True,
-    why="nouveau holds the GPUs, so the nvidia module finds none",
-    manual="blacklist nouveau in /etc/modprobe.d, rebuild the initramfs, unload nouveau, or reboot",
-    repair="Writes /etc/modprobe.d/gpu-node-nouveau.conf, rebuilds initramfs files, and "
-    "unloads nouveau. With --data reboot=true the node reboots if the console uses it.",
-    alone="Leave the node out of the job.",
-)
-def nouveau(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """nouveau has the GPUs, or takes them at the next boot before nvidia does."""
-    if target(state, wanted) is None:
-        yield from _before_a_driver(state)
+@check("driver.nouveau")
+def nouveau(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    if target(at.here, at.want) is None:
+        yield from _before_a_driver(at.here)
         return
-    if state.nouveau is None or state.loaded is None:
+    if at.here.nouveau is None or at.here.loaded is None:
         return
-    if state.loaded.nouveau:
+    if at.here.loaded.nouveau:
         yield Fault(
-            subject=LoadedModule("nouveau", state.kernels.running if state.kernels else ""),
+            subject=LoadedModule("nouveau", at.here.kernels.running if at.here.kernels else ""),
             found="loaded",
             wanted="not loaded",
             fix="blacklist nouveau, rebuild the initramfs, and unload it; if the console uses "
             "nouveau, reboot: --data reboot=true",
         )
-    barred = state.nouveau.blacklists or state.nouveau.cmdline
-    if state.nouveau.kernels and not barred:
+    barred = at.here.nouveau.blacklists or at.here.nouveau.cmdline
+    if at.here.nouveau.kernels and not barred:
         yield Fault(
             subject="blacklist",
             found="none",
             wanted="blacklist nouveau in /etc/modprobe.d",
             cause="at boot nouveau takes the GPUs before nvidia does",
             fix="write /etc/modprobe.d/gpu-node-nouveau.conf, and rebuild the initramfs",
+            explains="none",  # of now
         )
-    may_boot = {each.name for each in bootable(state)}
-    for name, has in state.nouveau.initramfs.items():
-        if barred and name in may_boot and has is not False and not state.nouveau.cmdline:
+    may_boot = {each.name for each in bootable(at.here)}
+    for name, has in at.here.nouveau.initramfs.items():
+        if barred and name in may_boot and has is not False and not at.here.nouveau.cmdline:
             yield Fault(
                 subject=Initramfs(name),
                 found="holds nouveau" if has else "older than the blacklist, and not readable",
@@ -88,33 +78,23 @@ def _before_a_driver(state: DriverState) -> Iterator[Fault]:
         )
 
 
-@rule(
-    "driver.secure-boot",
-    "error",
-    always=True,
-    why="the kernel refuses an unsigned module, or one signed with an unknown key: 'Key was "
-    "rejected by service'",
-    manual="run mokutil --import KEY and confirm it at the console during a boot, or turn "
-    "Secure Boot off",
-    alone="Leave the node out of the job.",
-)
-def secure_boot(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """Secure Boot is on, and a kernel's nvidia module is not signed, or with an unknown key."""
-    version, boot = target(state, wanted), state.secure_boot
+@check("driver.secure-boot")
+def secure_boot(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    version, boot = target(at.here, at.want), at.here.secure_boot
     if boot is None or boot.state != "on" or version is None:
         return
-    for kernel in bootable(state):
+    for kernel in bootable(at.here):
         module = kernel.module
-        if module is None or not is_urgent(state, kernel):
+        if module is None or not is_urgent(at.here, kernel):
             continue
-        signature = _signature(state, boot, module)
+        signature = _signature(at.here, boot, module)
         if signature is not None:
             yield Fault(
                 subject=KernelRelease(kernel.name),
                 found=signature,
                 wanted="signed with a key that the firmware knows",
-                fix=f"mokutil --import {_key(boot, module) or signing_key(state)}, and confirm it "
-                "at the console during a boot"
+                fix=f"mokutil --import {_key(boot, module) or signing_key(at.here)}, and confirm "
+                "it at the console during a boot"
                 + ("" if module.signer else "; then build again")
                 + "; or turn Secure Boot off in the firmware",
             )
@@ -159,27 +139,18 @@ def _holders(state: DriverState) -> str:
     return jobs(state.processes or (), "reload")
 
 
-@rule(
-    "driver.not-loaded",
-    "error",
-    step="driver",
-    because_of=(on_subject(module_not_built), on_subject(secure_boot), on_subject(nouveau)),
-    always=True,
-    stops="every",
-    why="there are no GPUs until the module is loaded",
-    manual="run modprobe nvidia",
-    repair="Loads the module. With --data reboot=true the node reboots where loading fails.",
-    alone="Leave the node out of the job.",
-)
-def not_loaded(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """The running kernel has the module, and it is not loaded."""
-    version, kernel = target(state, wanted), running(state)
-    if version is None or kernel is None or state.loaded is None or state.loaded.nvidia:
+@check("driver.not-loaded")
+def not_loaded(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    version, kernel = target(at.here, at.want), running(at.here)
+    if version is None or kernel is None or at.here.loaded is None or at.here.loaded.nvidia:
         return
-    if is_built(kernel, version) or source_of(state, version):
-        output = state.smi.output if state.smi else ""
-        hard = hard_bars(state)
-        causes = [f"{shown(bar)} prevents loading" for bar in bars(state)]
+    # The module loads for no other device: driver.no-gpu, or driver.gpu-differs, is about both.
+    if has_no_gpu(at.node) or (at.here.devices and not at.here.own_devices):
+        return
+    if is_built(kernel, version) or source_of(at.here, version):
+        output = at.here.smi.output if at.here.smi else ""
+        hard = hard_bars(at.here)
+        causes = [f"{shown(bar)} prevents loading" for bar in bars(at.here)]
         yield Fault(
             subject=LoadedModule("nvidia", kernel.name),
             found=f"not loaded ({output})" if output else "not loaded",
@@ -191,38 +162,24 @@ def not_loaded(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
             if is_built(kernel, version)
             else "modprobe nvidia, once it is built",
             # An admin's line is meant: the deploy never works around it.
-            fixable=not hard and (is_built(kernel, version) or builds(state, wanted, version)),
+            fixable=not hard and (is_built(kernel, version) or builds(at.here, at.want, version)),
         )
 
 
-@rule(
-    "driver.library-mismatch",
-    "error",
-    step="driver",
-    always=True,
-    stops="every",
-    why="'Failed to initialize NVML: Driver/library version mismatch': the packages were "
-    "updated while the old module stayed loaded",
-    manual="end all GPU processes, then load the module again (modprobe -r, modprobe nvidia), "
-    "or reboot",
-    repair="Unloads and loads the module while no process uses the GPUs. With --data "
-    "reboot=true the node reboots where that fails.",
-    alone="Leave the node out of the job.",
-)
-def library_mismatch(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """The loaded module is not of the version of the user-space library."""
-    if not state.loaded or not state.loaded.nvidia or not state.library:
+@check("driver.library-mismatch")
+def library_mismatch(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    if not at.here.loaded or not at.here.loaded.nvidia or not at.here.library:
         return
-    loaded, library, kernel = state.loaded.nvidia, state.library, running(state)
+    loaded, library, kernel = at.here.loaded.nvidia, at.here.library, running(at.here)
     if loaded == library:
         return
-    has_source = buildable(state, library) is not None
+    has_source = buildable(at.here, library) is not None
     ready = kernel is not None and is_built(kernel, library)
-    holders = _holders(state)
+    holders = _holders(at.here)
     is_there = ready or (has_source and kernel is not None)
-    curable = target(state, wanted) == library and is_there and not hard_bars(state)
-    if hard_bars(state):
-        lines = ", ".join(map(shown, hard_bars(state)))
+    curable = target(at.here, at.want) == library and is_there and not hard_bars(at.here)
+    if hard_bars(at.here):
+        lines = ", ".join(map(shown, hard_bars(at.here)))
         fix = f"{lines} prevents loading the module: remove it first, then load the module again"
     elif curable:
         fix = "load the module again; no reboot is needed"
@@ -239,45 +196,25 @@ def library_mismatch(state: DriverState, wanted: DriverWanted) -> Iterator[Fault
     )
 
 
-@rule(
-    "driver.no-signing-key",
-    "warning",
-    newcomers=True,
-    why="the kernel loads a module that dkms builds only where it is signed with a key that the "
-    "firmware knows",
-    manual="run mokutil --import KEY and confirm it at the console during a boot, or turn Secure "
-    "Boot off",
-)
-def no_signing_key(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """Secure Boot is on, and the firmware knows no key that dkms could sign with."""
-    firmware = state.secure_boot
+@check("driver.no-signing-key")
+def no_signing_key(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    firmware = at.here.secure_boot
     if firmware is None or firmware.state != "on" or firmware.enrolled:
         return
-    if not list(secure_boot(state, wanted)):
+    if not list(secure_boot(at)):
         yield Fault(
             subject="Secure Boot",
             found="on",
             wanted="off, or an enrolled key",
-            fix=f"mokutil --import {signing_key(state)}, and confirm it at the console during a "
+            fix=f"mokutil --import {signing_key(at.here)}, and confirm it at the console during a "
             "boot; or turn Secure Boot off in the firmware",
         )
 
 
-@rule(
-    "driver.runfile",
-    "warning",
-    always=True,
-    why="NVIDIA's installer ran without --dkms, so dkms cannot manage it: the next kernel has no "
-    "module, and the GPUs are lost when it boots",
-    manual="run the installer of this version again with --dkms; or run nvidia-uninstall, and "
-    "install the driver's dkms package",
-    alone="While nvidia-smi works, jobs run. Ask the admin not to update the kernel before the "
-    "repair.",
-)
-def runfile(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """The module is from NVIDIA's installer, which ran without --dkms."""
-    version = installed(state)
-    if version is not None and origin(state) == ".run" and source_of(state, version) is None:
+@check("driver.runfile")
+def runfile(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    version = installed(at.here)
+    if version is not None and origin(at.here) == ".run" and source_of(at.here, version) is None:
         yield Fault(
             subject="driver",
             found=f"{version}, by NVIDIA's installer",

@@ -5,32 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gpu_node.drift.driver.module import brings_dkms
 from gpu_node.drift.driver.target import against_gpu, branch, models, target
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import SystemPackages
 from gpu_node.facts.driver.state import UPDATED, DriverState, Updates
 from gpu_node.facts.driver.upgrades import Upgrade
-from gpu_node.facts.node import NodeState
-from gpu_node.facts.probe.globs import matches_any
-from gpu_node.inventories.schema import DriverWanted, NodeWanted
+from gpu_node.facts.globs import matches_any
+from gpu_node.inventories.schema import DriverWanted
 
 _DRIVER = re.compile(r"\d+\.\d+(\.\d+)?")
 _COMMANDS = {"apt": "apt upgrade", "dnf": "dnf update", "yum": "yum update"}
 
 
-@rule(
-    "driver.unattended-updates",
-    "warning",
-    always=True,
-    why="a driver that is replaced under a running job ends in 'Driver/library version "
-    "mismatch'; a new kernel boots without GPUs",
-    manual="exclude kernel and driver packages from automatic updates",
-    alone="Save checkpoints: an update can end a job at any time.",
-)
-def unattended_updates(state: DriverState, wanted: DriverWanted) -> Iterator[Fault]:
-    """Updates that come by themselves may replace the kernel or the driver."""
-    updates = state.updates
-    if updates is None or not updates.by or target(state, wanted) is None:
+@check("driver.unattended-updates")
+def unattended_updates(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    updates = at.here.updates
+    if updates is None or not updates.by or target(at.here, at.want) is None:
         return
     free = [name for name in ("kernel", "driver") if not _is_spared(name, updates)]
     if free:
@@ -60,24 +51,12 @@ def _is_spared(kind: str, updates: Updates) -> bool:
     )
 
 
-@rule(
-    "driver.upgrade-waiting",
-    ("warning", "error"),
-    whole=True,
-    always=True,
-    why="an upgrade of all packages, meant for something else, replaces the driver: programs "
-    "end with 'Driver/library version mismatch' until the module is loaded again, or the "
-    "new driver does not support the GPU",
-    manual="hold the driver's packages: apt-mark hold, or dnf versionlock add; upgrade the "
-    "driver on all nodes together, while no job runs",
-    alone="Ask the admin to hold the driver's packages.",
-)
-def upgrade_waiting(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The next manual upgrade would replace the driver."""
-    upgrade = state.driver.upgrade
-    if upgrade is None or upgrade.held or not replaces(upgrade):
+@check("driver.upgrade-waiting")
+def upgrade_waiting(at: At) -> Iterator[Fault]:
+    upgrade = at.node.driver.upgrade
+    if upgrade is None or _is_held(upgrade) or not replaces(upgrade):
         return
-    gpus, candidate = models(state, wanted), branch(upgrade.candidate)
+    gpus, candidate = models(at.node, at.wanted), branch(upgrade.candidate)
     last = [why for gpu in gpus if (why := against_gpu(candidate, gpu))]
     command = _COMMANDS.get(upgrade.manager, "upgrade")
     yield Fault(
@@ -105,12 +84,19 @@ def _driver(package: str) -> str | None:
     return match[0] if match else None
 
 
+def _is_held(upgrade: Upgrade) -> bool:
+    """Whether what is on hold keeps the whole driver.
+
+    nvidia-driver needs exactly its version of the others. Without it a full upgrade replaces the
+    module beside a held library, or removes nvidia-smi.
+    """
+    names = [held for held in upgrade.held if held != upgrade.package]
+    return bool(names) or (bool(upgrade.held) and not any(map(brings_dkms, upgrade.parts)))
+
+
 def _fix(upgrade: Upgrade) -> str:
     if upgrade.manager == "apt":
-        return (
-            f"apt-mark hold {upgrade.package}, and the other packages of the driver "
-            "(nvidia-driver-BRANCH, nvidia-dkms-BRANCH)"
-        )
+        return f"apt-mark hold {' '.join(upgrade.parts) or upgrade.package}"
     return (
         f"{upgrade.manager} versionlock add {upgrade.package} and the other packages of the driver "
         "(dnf-plugin-versionlock, or yum-plugin-versionlock); or exclude=nvidia* kmod-nvidia* in "

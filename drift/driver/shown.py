@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import re
 
-from gpu_node.drift.driver import (
-    rules,
-    rules_cuda,
-    rules_driver_packages,
-    rules_gpus,
-    rules_module,
-    rules_updates,
-)
 from gpu_node.drift.driver.boot import next_boot as booted_next
 from gpu_node.drift.driver.boot import short
-from gpu_node.drift.driver.rules_between import NO_DRIVER, differs
+from gpu_node.drift.driver.rules_updates import replaces
 from gpu_node.drift.driver.target import is_absent
-from gpu_node.drift.engine.fact import Fact
+from gpu_node.drift.engine.fact import shows
+from gpu_node.facts.driver.cuda_init import CudaInit
+from gpu_node.facts.driver.gpus import Smi
+from gpu_node.facts.driver.upgrades import Upgrade
 from gpu_node.facts.node import NodeState
 
 # What nvidia-smi puts before every model.
 _MAKE = re.compile(r"^(NVIDIA |Tesla )+")
+# What is shown of a node that has no driver, and of one where it is not loaded.
+NO_DRIVER = ("none", "not loaded")
 
 
+def _may_have_driver(node: NodeState) -> bool:
+    return not is_absent(node.driver)
+
+
+@shows("driver.version")
 def version(node: NodeState) -> str | None:
     if node.driver.loaded is None or node.driver.library is None:
         return None
@@ -31,6 +33,7 @@ def version(node: NodeState) -> str | None:
     return NO_DRIVER[1]
 
 
+@shows("driver.next_boot", applies=_may_have_driver)
 def next_boot(node: NodeState) -> str | None:
     """The module of the kernel that boots next, with the kernel if another one is running."""
     kernels = node.driver.kernels
@@ -46,18 +49,15 @@ def next_boot(node: NodeState) -> str | None:
     return f"{short(chosen)}, which is not installed"
 
 
-def gpus(node: NodeState) -> str | None:
-    if node.driver.smi is None:
-        return None
-    names = [_MAKE.sub("", gpu.name) for gpu in node.driver.smi.gpus]
+@shows("driver.gpus")
+def gpus(smi: Smi) -> str:
+    names = [_MAKE.sub("", gpu.name) for gpu in smi.gpus]
     return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names)) or "none"
 
 
-def cuda(node: NodeState) -> str | None:
+@shows("driver.cuda", applies=_may_have_driver)
+def cuda(cuda_init: CudaInit) -> str:
     """How cuInit ended, or why it was not called."""
-    cuda_init = node.driver.cuda_init
-    if cuda_init is None:
-        return None
     if cuda_init.works:
         return "works"
     if cuda_init.untried:
@@ -69,62 +69,12 @@ def cuda(node: NodeState) -> str | None:
     return cuda_init.problem if cuda_init.code is None else f"error {cuda_init.code}"
 
 
-def upgrade(node: NodeState) -> str | None:
+@shows("driver.upgrade", applies=_may_have_driver)
+def upgrade(offer: Upgrade) -> str:
     """The version of the driver's package that the next upgrade installs."""
-    offer = node.driver.upgrade
-    if offer is None:
-        return None
     if not offer.package:
         return "not a package"
     if offer.unknown:
         return f"unknown: {offer.unknown}"
-    waits = offer.candidate if rules_updates.replaces(offer) else "none"
+    waits = offer.candidate if replaces(offer) else "none"
     return f"{waits} (held)" if offer.held and waits != "none" else waits
-
-
-def _may_have_driver(node: NodeState) -> bool:
-    return not is_absent(node.driver)
-
-
-FACTS = (
-    Fact(
-        "driver.version",
-        "must-equal",
-        (
-            rules_driver_packages.not_installed,
-            rules_driver_packages.package_missing,
-            rules.version_differs,
-            rules_module.not_loaded,
-            rules_module.library_mismatch,
-        ),
-        version,
-        differs,
-        explained_by=(rules.module_not_built, rules_gpus.unsupported_gpu),
-    ),
-    Fact(
-        "driver.next_boot",
-        "per-host",
-        (rules.boots_without, rules.module_not_built),
-        next_boot,
-        applies=_may_have_driver,
-    ),
-    Fact(
-        "driver.gpus",
-        "per-host",
-        (
-            rules_gpus.gpu_differs,
-            rules_gpus.smi_fails,
-            rules_module.not_loaded,
-            rules_module.library_mismatch,
-        ),
-        gpus,
-    ),
-    Fact("driver.cuda", "per-host", (rules_cuda.cuda_init,), cuda, applies=_may_have_driver),
-    Fact(
-        "driver.upgrade",
-        "per-host",
-        (rules_updates.upgrade_waiting,),
-        upgrade,
-        applies=_may_have_driver,
-    ),
-)

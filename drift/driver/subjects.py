@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from typing_extensions import override
 
-from gpu_node.drift.engine.subject import Subject, Thing
-
-
-@dataclass(frozen=True)
-class CudaInit(Thing):
-    """The start of CUDA in a program: `code` is the result of cuInit, None where it has none."""
-
-    code: int | None = None
+from gpu_node.drift.engine.subject import Subject
 
 
 @dataclass(frozen=True)
@@ -57,15 +50,9 @@ class LoadedModule(Subject):
 
 @dataclass(frozen=True)
 class DriverFor(Subject):
-    """The driver, as a Python environment needs it.
-
-    `wanted_suffices`: programs load the driver's libcuda, and the driver that the inventory wants
-    is new enough. `installed_suffices`: programs load another libcuda, and the driver's is.
-    """
+    """The driver, as a Python environment needs it."""
 
     environment: str
-    wanted_suffices: bool = field(default=False, compare=False)
-    installed_suffices: bool = field(default=False, compare=False)
 
     @override
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from gpu_node.drift.driver.boot import bootable, next_boot, version_order
 from gpu_node.drift.driver.module import bars, follows_dkms, unsigned
 from gpu_node.drift.host.machine import is_machine
-from gpu_node.drift.tables import capability, rows
+from gpu_node.drift.tables import capability, pip_torch, rows
 from gpu_node.facts.driver.kernels import Kernel, Module, Source
 from gpu_node.facts.driver.state import DriverState
 from gpu_node.facts.node import NodeState
@@ -133,8 +133,25 @@ def newest_cuda(state: NodeState, wanted: NodeWanted) -> int | None:
     """Return the newest major release of CUDA that a driver for the node runs on all its GPUs."""
     gpus = models(state, wanted)
     newest = max((each.number for each in suitable(gpus, state.toolchain.kernel)), default=0)
-    runs = [cuda for cuda, first in _floors().items() if first <= newest]
+    return _newest_cuda(newest, gpus)
+
+
+def _newest_cuda(number: int, gpus: Sequence[str]) -> int | None:
+    runs = [cuda for cuda, first in _floors().items() if first <= number]
     return max((e for e in runs if not any(last_cuda(str(e), gpu) for gpu in gpus)), default=None)
+
+
+def torch_for(state: NodeState, wanted: NodeWanted, version: str) -> str:
+    """Return the command for a torch that the node's driver and all its GPUs run, to append.
+
+    It is that of a version, else the newest; empty where there is none.
+    """
+    gpus, library = models(state, wanted), state.driver.cuda
+    driver = (library.version if library else "") or state.driver.library
+    most = _newest_cuda(branch(driver), gpus) if driver else newest_cuda(state, wanted)
+    command = pip_torch(gpus, version, state.toolchain.platform, most)
+    # Of a version that is there for another CUDA pip says that it is installed.
+    return f", in a new environment: {command}" if command else ""
 
 
 def build_for(cuda: str, state: NodeState, wanted: NodeWanted) -> str:
@@ -160,7 +177,7 @@ def models(state: NodeState, wanted: NodeWanted) -> tuple[str, ...]:
     the inventory.
     """
     smi = state.driver.smi.gpus if state.driver.smi else ()
-    by_bus = [model_of(device.id) for device in state.driver.devices or ()]
+    by_bus = [model_of(device.id) for device in state.driver.own_devices or ()]
     named = (
         [gpu.name for gpu in smi]
         or list(state.nccl.gpus or ())
@@ -176,7 +193,7 @@ _WITHOUT_BUS = re.compile("microsoft|tegra")
 def has_no_gpu(state: NodeState) -> bool:
     """Whether a node surely has no GPU: nothing is unread, and nothing may hide one."""
     smi, kernel = state.driver.smi, state.toolchain.kernel
-    is_none_shown = state.driver.devices == () and smi is not None and not smi.gpus
+    is_none_shown = state.driver.own_devices == () and smi is not None and not smi.gpus
     is_whole = is_machine(state) and kernel is not None and not _WITHOUT_BUS.search(kernel)
     return is_none_shown and is_whole
 

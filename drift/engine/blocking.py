@@ -1,4 +1,4 @@
-"""Which findings keep a job from starting, or from its end, on their node."""
+"""Which findings keep a job from starting, or from its end, and a server from becoming a node."""
 
 from __future__ import annotations
 
@@ -30,11 +30,30 @@ def hides_what_blocks(finding: Finding) -> bool:
     """Whether something could not be read that may stop a job."""
     rule = RULES.get(finding.rule)
     if rule is not None:
-        return rule.stops == "unknown"
+        return finding.stops and rule.stops == "unknown"
     return finding.rule == f"{finding.area}.unreadable" and finding.area in _needed()
+
+
+def bars_joining(finding: Finding) -> bool:
+    """Whether a finding keeps a server from becoming a node.
+
+    Of what is unknown it is a rule that could not be judged, and a section that a rule needs.
+    """
+    rule = RULES.get(finding.rule)
+    if rule is None:
+        return finding.subject in RULES or finding.subject in _read()
+    return rule.bars == "join" and finding.severity == "error" and not finding.fixable
+
+
+@cache
+def _read() -> frozenset[str]:
+    """Return the sections without which a server cannot be judged."""
+    return frozenset(section for rule in RULES.values() for section in rule.reads)
 
 
 @cache
 def _needed() -> frozenset[str]:
     """Return the areas of which a job needs to know something."""
-    return frozenset(rule.area for rule in RULES.values() if rule.stops and not rule.command)
+    return frozenset(
+        rule.area for rule in RULES.values() if rule.stops and "a job" not in rule.when
+    )

@@ -7,19 +7,18 @@ from dataclasses import replace
 from functools import partial
 
 from gpu_node.drift.engine.areas import hooks, hooks_of
+from gpu_node.drift.engine.compare import drifting, unlikes
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.judgement import (
-    Judged,
     Judgement,
     attempt,
     by_comparing,
     by_rules,
     in_order,
-    off_by_comparing,
     shown,
     unread,
 )
-from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.engine.nodes import Judged, Nodes
 from gpu_node.drift.engine.roots import with_roots
 from gpu_node.drift.engine.rule import is_named, is_of
 from gpu_node.drift.engine.subject import RootOnly
@@ -41,60 +40,46 @@ def judge(nodes: Mapping[str, Judged]) -> Judgement:
 
     Whatever one of them answers, the others are judged: see `drift.engine.judgement`.
     """
-    by_rule = by_rules(nodes)
     unread = {
-        name: [*_unreadable(node.state, node.wanted), *shown(node.state, node.wanted)]
-        for name, node in nodes.items()
+        name: [*_unreadable(node), *shown(node.state, node.wanted)] for name, node in nodes.items()
     }
     known = {
         name: [each for each in unread[name] if node.is_on(each.rule)]
         for name, node in nodes.items()
     }
-    compared = by_comparing(nodes, known, by_rule.findings)
-    return replace(
-        compared,
-        findings=with_roots(compared.findings),
-        blamed=by_rule.blamed | compared.blamed,
-        muted=_muted(nodes, unread, by_rule),
-    )
+    judged = by_rules(nodes)
+    unlike = unlikes(nodes, {name: [*known[name], *judged.findings[name]] for name in nodes})
+    compared = by_comparing(nodes, unlike, judged)
+    found = {name: [*known[name], *in_order(compared.findings[name])] for name in nodes}
+    muted: dict[str, list[Finding]] = {}
+    if any(node.wanted.checks for node in nodes.values()):
+        # As if nothing were turned off; the other node of a difference is compared with none.
+        every = {
+            name: [*unread[name], *judged.findings[name], *judged.muted[name]] for name in nodes
+        }
+        all_on = {
+            name: replace(node, wanted=node.wanted.model_copy(update={"checks": None}))
+            for name, node in nodes.items()
+        }
+        again = by_comparing(nodes, unlikes(all_on, every), judged)
+        for name, node in nodes.items():
+            off = [each for each in unread[name] if not node.is_on(each.rule)]
+            muted[name] = in_order([*off, *again.muted[name]])
+    return Judgement(with_roots(found), compared.blamed, drifting(unlike), muted)
 
 
-def _muted(
-    nodes: Mapping[str, Judged], unread: Mapping[str, list[Finding]], by_rule: Judgement
-) -> dict[str, list[Finding]]:
-    """Return what would be a finding if the inventory turned nothing off, of nodes with `checks`.
-
-    `unread` are the findings about values that could not be read, of what is off as well.
-    """
-    off = {name: node for name, node in nodes.items() if node.wanted.checks}
-    every = {
-        name: [*findings, *by_rule.muted.get(name, ())]
-        for name, findings in by_rule.findings.items()
-    }
-    compared = off_by_comparing(nodes, unread, every) if off else {}
-    return {
-        name: in_order(
-            [
-                *(each for each in unread[name] if not node.is_on(each.rule)),
-                *by_rule.muted[name],
-                *compared.get(name, ()),
-            ]
-        )
-        for name, node in off.items()
-    }
-
-
-def _unreadable(state: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
+def _unreadable(node: Judged) -> Iterator[Finding]:
     """Yield a finding for each fact that could not be read: unknown is never equal."""
-    for each in state.unreadable:
-        is_explained = any(area.explains(each, state) for area in hooks().values())
-        if not is_explained and _is_needed(each, wanted):
-            yield attempt(partial(_unread, each, state), each.area, each.section)
+    for each in node.state.unreadable:
+        is_explained = any(area.explains(each, node.state) for area in hooks().values())
+        if not is_explained and _is_needed(each, node.wanted):
+            yield attempt(partial(_unread, each, node), each.area, each.section)
 
 
-def _unread(section: UnreadSection, state: NodeState) -> Finding:
+def _unread(section: UnreadSection, node: Judged) -> Finding:
     known = unread(section.area, section.section, section.reason)
-    advised = (area.advises(section, state) for area in hooks().values())
+    via = node.nodes.via
+    advised = (area.advises(section, node.state, via) for area in hooks().values())
     advice = next((each for each in advised if each), None)
     cause, fix = advice or (
         "what cannot be read cannot be compared, and never counts as correct",

@@ -1,67 +1,91 @@
-"""A fact of the report: its class, its value as text, and the rules that mark it."""
+"""A fact of the report: a row of drift/AREA/shown.yml, and the text of a node's value."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Any, Literal, TypeVar
 
-from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.rule import Rule
-from gpu_node.drift.engine.subject import Package
+from gpu_node.drift.engine.finding import Finding, Severity, Who
+from gpu_node.drift.engine.rows import Part, has_key, part_of, rows
+from gpu_node.drift.engine.subject import Package, Subject
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.bounds import in_words
 from gpu_node.inventories.schema import NodeWanted
 
 Class = Literal["must-equal", "per-model", "per-host"]
+_CLASSES: dict[str, Class] = {"": "per-host", "everywhere": "must-equal", "per-model": "per-model"}
+Value = Callable[[NodeState], str | None]
+Text = TypeVar("Text", bound=Callable[[Any], str | None])
+
+
+class Row(Part):
+    """What a row says of a fact."""
+
+    # Where it is in a node's state. A function with @shows returns the text of what is there, and
+    # without `of` that of a node.
+    of: str = ""
+    # Which nodes must have the same value, and the rule that reports others; else any may differ.
+    same: Literal["", "everywhere", "per-model"] = ""
+    rule: str = ""
+    # The rules, or RULE:SUBJECT, whose findings say that the value is wrong.
+    marked_by: tuple[str, ...] = ()
+    # The rules of whose findings a difference is a consequence, beside those.
+    explained_by: tuple[str, ...] = ()
+    # A fact whose difference brings one of this fact.
+    follows: str = ""
+    # The key with which the inventory names the value: where all nodes have it, values may differ.
+    managed: str = ""
+    # It is shown after the facts of all areas.
+    last: bool = False
+    # Cause, fix, severity, and who does it, where those of the rule do not fit.
+    why: str = ""
+    manual: str = ""
+    severity: Severity | None = None
+    who: Who | None = None
+
+    @property
+    def rules(self) -> set[str]:
+        """The rules that it names."""
+        marks = (each.partition(":")[0] for each in self.marked_by)
+        return {*filter(None, [self.rule]), *marks, *self.explained_by}
 
 
 @dataclass(frozen=True)
 class Fact:
     """A fact that the report shows for each node and that is compared between nodes.
 
-    `marked_by` are the rules, or `rule:subject`, whose findings say this value is wrong; `of`
-    returns the text of the value, or None where it could not be read. `rule` is the one between
-    nodes that reports a difference; none of a fact that may differ. `is_managed` says whether the
-    inventory names the wanted value, `applies` whether a node is asked at all. `explained_by` are
-    rules of whose findings a difference from other nodes is only a consequence, beside those that
-    mark it; `follows` is a fact whose difference brings one of this fact. `unmet` says whether the
-    value is another one than the inventory names for the node. `label`: what `rule` calls it, where
-    that is not its name, and `package` the one it is about, where that names an environment as
-    well. `is_last`: it is shown after the facts of all areas. `compares` says
-    whether a node's value is compared with those of others; it is shown in any case. `why`
-    returns why an answer that was read has no value, such as a program that prints no version.
+    `of` returns the text of the value, or None where it could not be read. `applies` says whether
+    a node is asked at all, and `compares` whether its value is compared with those of others; it is
+    shown in any case. `lacks` returns why an answer that was read has no value, such as a program
+    that prints no version. `is_managed` says whether the inventory names the wanted value, and
+    `unmet` whether the node has another one. `about`: what the rule calls it, if not by its name.
     """
 
     name: str
-    comparison: Class
-    marked_by: tuple[Rule | str, ...]
-    of: Callable[[NodeState], str | None]
-    rule: Rule | None = None
-    is_managed: Callable[[NodeWanted], bool] = lambda wanted: False
+    row: Row
+    of: Value
     applies: Callable[[NodeState], bool] | None = None
-    explained_by: tuple[Rule, ...] = ()
-    follows: str = ""
-    unmet: Callable[[NodeState, NodeWanted], bool] | None = None
-    label: str = ""
-    package: Package | None = None
-    is_last: bool = False
     compares: Callable[[NodeState], bool] = lambda node: True
-    why: Callable[[NodeState], str] = lambda node: ""
+    lacks: Callable[[NodeState], str] = lambda node: ""
+    is_managed: Callable[[NodeWanted], bool] = lambda wanted: False
+    unmet: Callable[[NodeState, NodeWanted], bool] = lambda node, wanted: False
+    about: Subject | str = ""
 
     @property
     def area(self) -> str:
         return self.name.split(".")[0]
 
     @property
-    def subject(self) -> str:
-        """What the rule between nodes calls it."""
-        return self.label or self.name
+    def comparison(self) -> Class:
+        """Where nodes may differ, as the JSON report says it."""
+        return _CLASSES[self.row.same]
 
     @property
-    def marks(self) -> frozenset[str]:
-        """The marks of findings (`marks_of`) that say this value is wrong."""
-        return frozenset(each.id if isinstance(each, Rule) else each for each in self.marked_by)
+    def subject(self) -> str:
+        """What the rule between nodes calls it."""
+        return str(self.about or self.name)
 
     def is_asked(self, node: NodeState) -> bool:
         """Whether a node has this fact: some ask about what the inventory names alone."""
@@ -81,37 +105,65 @@ class Fact:
         """Return the text of a node's value; None where it could not be read, or not be made."""
         try:
             return self.of(node)
-        except Exception:  # of whatever class: `broken` returns it
+        except Exception:  # of whatever class: `unread` returns it
             return None
-
-    def broken(self, node: NodeState) -> str | None:
-        """Return why no value can be made of a node's answer; None where one can."""
-        try:
-            if self.applies is None or self.applies(node):
-                self.of(node)
-        except Exception as error:  # of whatever class: an answer of the node's made it
-            return in_words(error)
-        return None
 
     def unread(self, node: NodeState) -> str:
         """Return why a node has no value, though its answer could be read; empty where it has one.
 
         Of an answer that could not be read, that is the finding (`engine.check`).
         """
-        is_asked = self.is_asked(node) and self.value(node) is None
-        return self.why(node) if is_asked else ""
+        try:
+            is_asked = self.applies is None or self.applies(node)
+            return self.lacks(node) if is_asked and self.of(node) is None else ""
+        except Exception as error:  # of whatever class: an answer of the node's made it
+            return f"not understood: {in_words(error)}"
 
     def is_marked(self, findings: Iterable[Finding]) -> bool:
         """Whether one of `findings` is about this fact."""
-        own = {f"{self.rule.id}:{self.subject}"} if self.rule else set()
-        return not marks_of(findings).isdisjoint(self.marks | own)
+        return not marks_of(findings).isdisjoint(
+            {*self.row.marked_by, f"{self.row.rule}:{self.subject}"}
+        )
 
     def is_unmet(self, node: NodeState, wanted: NodeWanted) -> bool:
         """Whether a node has another value than its inventory entry names."""
         try:
-            return self.unmet is not None and self.unmet(node, wanted)
+            return self.unmet(node, wanted)
         except Exception:  # of whatever class: the rule that judges the value reports it
             return True
+
+
+SHOWN: dict[str, Fact] = {}
+
+
+def shows(
+    name: str,
+    applies: Callable[[NodeState], bool] | None = None,
+    compares: Callable[[NodeState], bool] = lambda node: True,
+    lacks: Callable[[NodeState], str] = lambda node: "",
+) -> Callable[[Text], Text]:
+    """Make a fact of the row of this name in the area's shown.yml, and of a value's function.
+
+    The function is given what the node has at the row's path, or the node where it has none.
+    """
+
+    def register(text: Text) -> Text:
+        row = rows(name.partition(".")[0], "shown").get(name)
+        if row is None or name in SHOWN:
+            wrong = "two functions return it" if row is not None else "shown.yml has no such row"
+            raise ValueError(f"{name}: {wrong}")
+        made = Row.model_validate(row)
+        managed = partial(has_key, key=made.managed)
+        of = partial(_at_path, made.of, text) if made.of else text
+        SHOWN[name] = Fact(name, made, of, applies, compares, lacks, managed)
+        return text
+
+    return register
+
+
+def _at_path(path: str, text: Callable[[Any], str | None], node: NodeState) -> str | None:
+    value = part_of(node, path)
+    return None if value is None else text(value)
 
 
 def marks_of(findings: Iterable[Finding]) -> frozenset[str]:

@@ -10,6 +10,8 @@ from gpu_node.drift.engine.subject import Subject
 
 Severity = Literal["error", "warning", "info"]
 Who = Literal["deploy", "administrator", "user"]
+# Whose findings one may explain: "here" those of its node, "peers" those about it on other nodes.
+Explains = Literal["all", "here", "peers", "none"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,10 @@ class Finding(BaseModel):
     about: InstanceOf[Subject] | None = Field(default=None, exclude=True)
     # The ways of `fix`; without them the user takes it. No part of the JSON report.
     ways: tuple[Way, ...] = Field(default=(), exclude=True)
+    # The rules that may explain it, of those that its own rule names; None: each. Not in the JSON.
+    explained_by: tuple[str, ...] | None = Field(default=None, exclude=True)
+    # What it may explain. Not in the JSON.
+    explains: Explains = Field(default="all", exclude=True)
     # False: it stops no job, whatever its rule says. The JSON has it where it is false.
     stops: bool = Field(default=True, exclude_if=bool)
 
@@ -77,3 +83,8 @@ class OffFinding(Finding):
     entry: str
     until: date | None = None
     reason: str = ""
+
+
+def before_found(subject: str, node: str) -> str:
+    """Return a subject as it is before what was found; of its logins a node is itself that."""
+    return "" if subject in ("", node) else f"{subject}: "

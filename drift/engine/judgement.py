@@ -8,14 +8,13 @@ from functools import partial
 from itertools import islice
 from typing import TypeVar
 
-from gpu_node.drift.engine.differences import Compared, drifting, unlikes
+from gpu_node.drift.engine.compare import Unlikes
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.engine.nodes import Judged
 from gpu_node.drift.engine.registry import RULES, Rule
 from gpu_node.drift.engine.rule import is_of
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.engine.subject import Thing
-from gpu_node.drift.engine.switches import is_on
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.bounds import breaking, in_words
 from gpu_node.inventories.plurals import counted
@@ -23,28 +22,14 @@ from gpu_node.inventories.schema import NodeWanted
 
 # More of one rule on one node, or of all, is no list that a person reads.
 _MOST_FINDINGS, _MOST_OF_ALL = 1000, 3000
+# What a person does about an answer that cannot be judged, where nothing better is known.
+LOOK = "look at the node's other facts: gpu-node drift INVENTORY --limit NODE --format json"
 _AREAS = tuple(NodeState.model_fields)
 _SORTED = sorted(RULES.values(), key=lambda rule: _AREAS.index(rule.area))
 _BY_AREA = [rule for rule in _SORTED if not rule.compares]
 _COMPARING = [rule for rule in _SORTED if rule.compares]
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What is judged of a node: what was found, what is wanted, and who is around it.
-
-    Of `nodes` the states are those of the nodes that are judged together, and maybe of others.
-    """
-
-    state: NodeState
-    wanted: NodeWanted
-    nodes: Nodes
-
-    def is_on(self, rule_id: str) -> bool:
-        """Whether the inventory leaves a rule on for the node."""
-        return is_on(rule_id, self.wanted, self.nodes.day)
 
 
 @dataclass(frozen=True)
@@ -67,62 +52,17 @@ def by_rules(nodes: Mapping[str, Judged]) -> Judgement:
     between nodes is judged without the node that breaks it, and the finding is about that one; if
     it is not one alone, the finding is about all nodes.
     """
-    judged = _by(_BY_AREA, nodes, {name: [] for name in nodes})
-    off = {name: node for name, node in nodes.items() if node.wanted.checks}
-    muted = _by(_BY_AREA, off, {name: [] for name in off}, on=False)
-    return replace(judged, muted=muted.findings)
+    none: dict[str, list[Finding]] = {name: [] for name in nodes}
+    return _by(_BY_AREA, nodes, Judgement(none, muted=none))
 
 
-def by_comparing(
-    nodes: Mapping[str, Judged],
-    unread: Mapping[str, list[Finding]],
-    by_rules: Mapping[str, list[Finding]],
-) -> Judgement:
-    """Return all findings: those before, and beside those of rules what nodes differ in.
-
-    `unread` are the findings about values that could not be read, `by_rules` those of other rules.
-    """
-    unlike = unlikes(
-        {
-            name: Compared(
-                node.state, node.wanted, (*unread[name], *by_rules[name]), node.nodes.day
-            )
-            for name, node in nodes.items()
-        }
-    )
+def by_comparing(nodes: Mapping[str, Judged], unlike: Unlikes, before: Judgement) -> Judgement:
+    """Return what was found before, and beside it that of rules what nodes differ in."""
     compared = {
         name: replace(node, nodes=replace(node.nodes, unlike=unlike[name]))
         for name, node in nodes.items()
     }
-    judged = _by(_COMPARING, compared, {name: list(each) for name, each in by_rules.items()})
-    placed = {
-        name: [*unread[name], *_placed(by_rules[name], each[len(by_rules[name]) :])]
-        for name, each in judged.findings.items()
-    }
-    return Judgement(placed, judged.blamed, drifting(unlike))
-
-
-def off_by_comparing(
-    nodes: Mapping[str, Judged],
-    unread: Mapping[str, list[Finding]],
-    by_rules: Mapping[str, list[Finding]],
-) -> dict[str, list[Finding]]:
-    """Return what the nodes differ in whose comparison the inventory turns off, as if it were on.
-
-    The other node of such a difference has no finding: it is compared with none.
-    """
-    off = {
-        name: {rule.id for rule in _COMPARING if not node.is_on(rule.id)}
-        for name, node in nodes.items()
-    }
-    if not any(off.values()):
-        return {}
-    on = {
-        name: replace(node, wanted=node.wanted.model_copy(update={"checks": None}))
-        for name, node in nodes.items()
-    }
-    judged = by_comparing(on, unread, by_rules).findings
-    return {name: [each for each in judged[name] if each.rule in off[name]] for name in nodes}
+    return _by(_COMPARING, compared, before)
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
@@ -130,37 +70,22 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda each: _AREAS.index(each.area))
 
 
-def _placed(findings: Iterable[Finding], added: Iterable[Finding]) -> list[Finding]:
-    """Return findings with each of `added` behind the others of its area."""
-    placed = list(findings)
-    for each in added:
-        area = _AREAS.index(each.area)
-        before = [at for at, known in enumerate(placed, 1) if _AREAS.index(known.area) <= area]
-        placed.insert(max(before, default=0), each)
-    return placed
-
-
-def _by(
-    rules: Iterable[Rule],
-    nodes: Mapping[str, Judged],
-    so_far: dict[str, list[Finding]],
-    on: bool = True,
-) -> Judgement:
-    """Add to the findings so far what these rules find; `on=False`: those that are turned off."""
-    blamed: set[str] = set()
+def _by(rules: Iterable[Rule], nodes: Mapping[str, Judged], before: Judgement) -> Judgement:
+    """Add what these rules find to what was found before; what is turned off is muted."""
+    found = {name: [*each] for name, each in before.findings.items()}
+    muted = {name: [*each] for name, each in before.muted.items()}
+    blamed = set(before.blamed)
     for rule in rules:
-        asked = {
-            name: node
-            for name, node in nodes.items()
-            if rule.is_judged(node.wanted) and node.is_on(rule.id) is on
-        }
-        judged = _between(rule, asked) if rule.between else Judgement(_own(rule, asked))
+        asked = {name: node for name, node in nodes.items() if rule.is_judged(node.wanted)}
+        on = {name: node for name, node in asked.items() if node.is_on(rule.id)}
+        off = {name: node for name, node in asked.items() if name not in on}
+        judged = _between(rule, on) if rule.has_peers else Judgement(_own(rule, on))
         blamed |= judged.blamed
-        for name, findings in judged.findings.items():
-            if name in so_far:
+        for so_far, made in ((found, judged.findings), (muted, _own(rule, off))):
+            for name, more in ((name, made[name]) for name in so_far if name in made):
                 is_full = len(so_far[name]) >= _MOST_OF_ALL
-                so_far[name] += _too_many(rule, findings) if is_full and findings else findings
-    return Judgement(so_far, frozenset(blamed))
+                so_far[name] += _too_many(rule, more) if is_full and more else more
+    return Judgement(found, frozenset(blamed), muted=muted)
 
 
 def _too_many(rule: Rule, findings: list[Finding]) -> list[Finding]:
@@ -179,7 +104,7 @@ def unread(area: str, subject: str, reason: str) -> Finding:
         wanted="an answer that can be judged",
         cause="what cannot be judged never counts as correct; the other rules and the other "
         "nodes are judged without it",
-        fix="look at the node's other facts: gpu-node drift INVENTORY --limit NODE --format json",
+        fix=LOOK,
         fixable=False,
         step=area,
     )
@@ -188,9 +113,7 @@ def unread(area: str, subject: str, reason: str) -> Finding:
 def shown(state: NodeState, wanted: NodeWanted) -> Iterator[Finding]:
     """Yield a finding for each fact of the report that cannot be made of a node's answer."""
     for fact in (each for each in FACTS if is_of(wanted, each.area)):
-        if reason := fact.broken(state):
-            yield unread(fact.area, fact.name, f"not understood: {reason}")
-        elif reason := fact.unread(state):
+        if reason := fact.unread(state):
             yield unread(fact.area, fact.name, reason)
 
 

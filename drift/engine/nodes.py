@@ -9,10 +9,12 @@ from datetime import date
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
-from gpu_node.drift.engine.subject import Package
+from gpu_node.drift.engine.fact import Fact
+from gpu_node.drift.engine.switches import is_on
 from gpu_node.facts.ask.via import SSH
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import Peer
+from gpu_node.inventories.schema import NodeWanted
 
 T = TypeVar("T")
 
@@ -23,15 +25,14 @@ class Unlike:
 
     `value` is None where it could not be read. `values` has each value that was read on the peers,
     with the nodes that have it; `majority` is the one that more than half of them have. `compared`
-    says in words which nodes the peers are. `package` is the one that the fact is about.
+    says in words which nodes the peers are.
     """
 
-    fact: str
+    fact: Fact
     value: str | None
     values: Mapping[str, tuple[str, ...]]
     majority: str | None = None
     compared: str = "all nodes"
-    package: Package | None = None
 
 
 @dataclass(frozen=True)
@@ -111,3 +112,19 @@ class Nodes:
     def itself(self) -> Peer | None:
         """This node as the others reach it; None where no inventory names it."""
         return next((peer for peer in self.peers if peer.name == self.name), None)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is judged of a node: what was found, what is wanted, and who is around it.
+
+    Of `nodes` the states are those of the nodes that are judged together, and maybe of others.
+    """
+
+    state: NodeState
+    wanted: NodeWanted
+    nodes: Nodes
+
+    def is_on(self, rule_id: str) -> bool:
+        """Whether the inventory leaves a rule on for the node."""
+        return is_on(rule_id, self.wanted, self.nodes.day)

@@ -1,29 +1,53 @@
-"""All rules: those of each area's modules `rules*`, causes before what they explain."""
+"""All rules, in the order of their rows.
+
+Each row has one function, in a module `rules*`, or a relation; without either, the facts that name
+the rule in their row are compared between nodes.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from graphlib import TopologicalSorter
 
 from gpu_node.drift.engine import rule
 from gpu_node.drift.engine.areas import modules
-from gpu_node.drift.engine.rule import Rule
+from gpu_node.drift.engine.compare import faults
+from gpu_node.drift.engine.relation import Relation
+from gpu_node.drift.engine.rows import rows
+from gpu_node.drift.engine.rule import At, Fault, Rule, check
+from gpu_node.drift.engine.shown_facts import FACTS
+from gpu_node.facts.areas import AREAS
 
 __all__ = ["RULES", "Rule"]
 
 
-def _place(module: str, placed: dict[str, list[Rule]]) -> None:
-    """Add a module's rules after those that its rules name as causes."""
-    own = [each for each in rule.RULES.values() if each.check.__module__ == module]
-    causes = [rule.RULES[cause.rule] for each in own for cause in each.because_of]
-    for other in dict.fromkeys(cause.check.__module__ for cause in causes):
-        if other not in (module, *placed):
-            _place(other, placed)
-    placed[module] = own
-
-
 def _in_order() -> dict[str, Rule]:
-    """Return the rules in an order that does not depend on which module was imported first."""
-    placed: dict[str, list[Rule]] = {}
-    for module in modules("rules"):
-        if module.__name__ not in placed:
-            _place(module.__name__, placed)
-    return {each.id: each for rules in placed.values() for each in rules}
+    """Return the rules in the order of their rows; a ValueError says what does not fit."""
+    modules("rules")
+    listed = {rule_id: row for area in AREAS for rule_id, row in rows(area).items()}
+    for rule_id in {fact.row.rule for fact in FACTS} & {*listed} - rule.RULES.keys():
+        check(rule_id)(partial(faults, rule_id))
+    related = {each for each, row in listed.items() if "relation" in row}
+    for rule_id in related - rule.RULES.keys():
+        relation = Relation.model_validate(listed[rule_id]["relation"])
+        check(rule_id)(partial(_broken, relation))
+    if missing := {*listed} - rule.RULES.keys():
+        raise ValueError(f"no function checks these rows: {missing}")
+    named = {each for own in rule.RULES.values() for each in own.causes}
+    named |= {each for fact in FACTS for each in fact.row.rules}
+    if unknown := named - rule.RULES.keys():
+        raise ValueError(f"a row names what is no rule: {unknown}")
+    TopologicalSorter({rule_id: rule.RULES[rule_id].causes for rule_id in listed}).prepare()
+    return {rule_id: rule.RULES[rule_id] for rule_id in listed}
+
+
+def _broken(relation: Relation, at: At) -> Iterator[Fault]:
+    yield from (Fault(*each) for each in relation.broken(at.node))
 
 
 RULES = _in_order()
+
+
+def is_unread(rule_id: str) -> bool:
+    """Whether a finding of a rule says that something could not be judged."""
+    known = RULES.get(rule_id)
+    return rule_id.endswith(".unreadable") or bool(known and known.explains_unread)

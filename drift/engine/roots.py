@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from gpu_node.drift.engine.finding import Finding, Root
 from gpu_node.drift.engine.registry import RULES
-from gpu_node.drift.engine.rule import Cause
-from gpu_node.drift.engine.subject import Logins, Subject, about_one
+from gpu_node.drift.engine.rule import OnPeer
+from gpu_node.drift.engine.subject import Logins, RootOnly, Subject, about_one
 
 
 class _Root(NamedTuple):
@@ -40,22 +40,35 @@ class _Known:
         """
         if (rule, peer) in self._of_peers:
             return self._of_peers[rule, peer]
-        root = _root(name, rule, about_one(name, peer), self)
+        root = _root(name, _Effect(rule, about_one(name, peer)), self)
         if self._is_of_peer(rule, peer):
             self._of_peers[rule, peer] = root
         return root
 
     def _is_of_peer(self, rule: str, peer: str) -> bool:
         return all(
-            cause.where == "peer"
-            and not any(isinstance(each.about, Logins) for each in self.get(peer, cause.rule))
-            for cause in _causes(rule)
+            isinstance(cause, OnPeer)
+            and not any(isinstance(each.about, Logins) for each in self.get(peer, cause.peer))
+            for cause in RULES[rule].explained_by
         )
 
 
-_OF_UNREAD = tuple(
-    Cause(each.id, of=each.explains_unread) for each in RULES.values() if each.explains_unread
-)
+class _Effect(NamedTuple):
+    """What is explained of a finding: its rule, what it is about, and the causes that it names."""
+
+    rule: str
+    about: Subject | None
+    only: Sequence[str] | None = None
+
+    @property
+    def causes(self) -> Iterable[str | OnPeer]:
+        rule = RULES.get(self.rule)
+        if rule is None:  # a value that could not be read
+            return _OF_UNREAD if isinstance(self.about, RootOnly) else ()
+        return (each for each in rule.explained_by if self.only is None or each in self.only)
+
+
+_OF_UNREAD = tuple(each.id for each in RULES.values() if each.explains_unread == "root")
 # With more roots of one rule, what they explain is one finding: without a key no node lets another
 # one in, and each would have a finding about each.
 MOST_ROOTS = 4
@@ -78,11 +91,14 @@ def _explained(name: str, finding: Finding, known: _Known) -> Iterator[Finding]:
     """Yield a finding with its root, or its parts where it has several."""
     about = finding.about
     if not isinstance(about, Logins):
-        yield finding.model_copy(update={"root": _made(_root(name, finding.rule, about, known))})
+        effect = _Effect(finding.rule, about, finding.explained_by)
+        yield finding.model_copy(update={"root": _made(_root(name, effect, known))})
         return
     roots: dict[_Root | None, list[str]] = {}
     for peer in (each for peers in about.peers for each in peers.names):
-        roots.setdefault(known.of_login(name, finding.rule, peer), []).append(peer)
+        is_asked = finding.explained_by is None
+        root = known.of_login(name, finding.rule, peer) if is_asked else None
+        roots.setdefault(root, []).append(peer)
     for group in _merged(name, roots):
         peers = [peer for root in group for peer in roots[root]]
         is_all = len(peers) == about.count
@@ -92,11 +108,6 @@ def _explained(name: str, finding: Finding, known: _Known) -> Iterator[Finding]:
             part = about.only(frozenset(peers))
             update |= {"about": part, "found": part.found}
         yield finding.model_copy(update=update)
-
-
-def _causes(rule_id: str) -> tuple[Cause, ...]:
-    rule = RULES.get(rule_id)
-    return rule.because_of if rule is not None else _OF_UNREAD
 
 
 def _made(root: _Root | None) -> Root | None:
@@ -114,47 +125,50 @@ def _merged(name: str, roots: Iterable[_Root | None]) -> list[list[_Root | None]
     return list(groups.values())
 
 
-def _root(name: str, rule: str, about: Subject | None, known: _Known) -> _Root | None:
+def _root(name: str, effect: _Effect, known: _Known) -> _Root | None:
     """Return the last finding of the chain of causes; rules have no circle, so there is one."""
     root = None
-    while about is not None and (cause := _cause(name, rule, about, known)) is not None:
+    while (cause := _cause(name, effect, known)) is not None:
         name, finding, about = cause
-        rule = finding.rule
-        root = _Root(name, rule, finding.subject)
+        effect = _Effect(finding.rule, about, finding.explained_by)
+        root = _Root(name, finding.rule, finding.subject)
     return root
 
 
-def _cause(
-    name: str, rule_id: str, about: Subject, known: _Known
-) -> tuple[str, Finding, Subject] | None:
+def _cause(name: str, effect: _Effect, known: _Known) -> tuple[str, Finding, Subject] | None:
     """Return the finding that explains another one: the first cause that is there.
 
     It comes with its node, and with what explains the other one of what it is about.
     """
-    for cause in _causes(rule_id):
-        if cause.of and not isinstance(about, cause.of):
+    if (about := effect.about) is None:
+        return None
+    for cause in effect.causes:
+        if not isinstance(cause, OnPeer):
+            place, rule, explains, explaining = name, cause, "here", _here
+        elif isinstance(about, Logins) and about.peer is not None:
+            place, rule, explains, explaining = about.peer, cause.peer, "peers", _on_peer
+        else:
             continue
-        if not cause.explains(about):
-            continue
-        place = name
-        if cause.where == "peer":
-            if not isinstance(about, Logins) or (peer := about.peer) is None:
-                continue
-            place = peer
-        for each in known.get(place, cause.rule):
-            if each.about is not None and cause.when(each.about):
-                part = _explaining(cause, each.about, name, about)
+        for each in known.get(place, rule):
+            if each.about is not None and each.explains in ("all", explains):
+                part = explaining(each.about, name, about)
                 if part is not None:
                     return place, each, part
     return None
 
 
-def _explaining(cause: Cause, subject: Subject, name: str, about: Subject) -> Subject | None:
-    """Return the part of a cause's subject that explains one of the node of that name."""
-    if cause.where == "same":
-        if not about.is_same(subject):
-            return None
-        return about if isinstance(subject, Logins) else subject
-    if cause.where == "peer" and isinstance(subject, Logins):
-        return about_one(subject.node, name) if name in subject.names else None
-    return subject
+def _here(cause: Subject, name: str, about: Subject) -> Subject | None:
+    """Return the part of a cause that explains a finding of its node.
+
+    Where both are about a kernel, or an environment, it is the same one.
+    """
+    if cause.is_apart(about):
+        return None
+    return about if isinstance(cause, Logins) else cause
+
+
+def _on_peer(cause: Subject, name: str, about: Subject) -> Subject | None:
+    """Return the part of a cause that explains a login of the node of that name."""
+    if isinstance(cause, Logins):
+        return about_one(cause.node, name) if name in cause.names else None
+    return cause

@@ -21,8 +21,16 @@ class Subject:
         A kernel and the initramfs of that kernel are the same; so are a Python environment and a
         package in it.
         """
-        names = {each.name for each in fields(self)} & {each.name for each in fields(other)}
+        names = self._shared(other)
         return bool(names) and all(getattr(self, name) == getattr(other, name) for name in names)
+
+    def is_apart(self, other: Subject) -> bool:
+        """Whether both name such a thing, and not the same one; a plain name may be anything."""
+        is_plain = isinstance(self, Thing) or isinstance(other, Thing)
+        return not is_plain and bool(self._shared(other)) and not other.is_same(self)
+
+    def _shared(self, other: Subject) -> set[str]:
+        return {each.name for each in fields(self)} & {each.name for each in fields(other)}
 
 
 @dataclass(frozen=True)
@@ -252,7 +260,7 @@ class Limit(Subject):
 
 @dataclass(frozen=True)
 class Gpu(Subject):
-    """A GPU model."""
+    """A GPU, by its UUID, or a GPU model."""
 
     gpu: str
 

@@ -93,6 +93,12 @@ def users_lines(state: EnvState) -> list[Setting]:
     ]
 
 
+def and_remove(state: EnvState, name: str) -> str:
+    """Continue the advice to set a variable: a later line of the user has the last word."""
+    others = [each.place for each in users_lines(state) if each.name == name]
+    return f", and remove the line {', '.join(others)}" if others else ""
+
+
 def are_placed(state: EnvState, blocks: Blocks) -> bool:
     """Whether ~/.bashrc has these blocks, where they count, and no others of ours."""
     assert state.bashrc is not None

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from shlex import quote
 
 from gpu_node.drift.engine.finding import Who
-from gpu_node.drift.engine.rule import Fault, on_node, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path, Pid, User, Variable
 from gpu_node.drift.env.bashrc import (
     BASHRC,
     SHARED,
     Values,
+    and_remove,
     are_placed,
     deciding,
     is_network_home,
     last_value,
-    users_lines,
 )
 from gpu_node.drift.env.training_user import missing_user
 from gpu_node.drift.env.user_settings import editor, everywhere
@@ -35,22 +35,10 @@ _KINDS = {
 }
 
 
-@rule(
-    "env.user-missing",
-    "error",
-    whole=True,
-    key="launcher.user",
-    stops="every",
-    why="launchers log in with one name everywhere: this node has no home for keys and "
-    "environment, and nothing in it can be read",
-    manual="create the user with the same uid as on the other nodes, or name another user in "
-    "the inventory",
-    alone="Name a user in the inventory that exists on all nodes: launcher: {user: ...}.",
-)
-def user_missing(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The node has no user of the name that is to train."""
-    user = missing_user(state)
-    if user and wanted.launcher and wanted.launcher.user:
+@check("env.user-missing")
+def user_missing(at: At) -> Iterator[Fault]:
+    user = missing_user(at.node)
+    if user and at.wanted.launcher and at.wanted.launcher.user:
         yield Fault(
             subject=User(user),
             found="no such user",
@@ -60,25 +48,11 @@ def user_missing(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         )
 
 
-@rule(
-    "env.not-writable",
-    ("error", "warning"),
-    whole=True,
-    always=True,
-    stops="every",
-    why="caches of the hub, Triton and torch are in the home, temporary files and sockets in "
-    "/tmp: a job ends with 'Permission denied', 'Read-only file system' or 'No usable "
-    "temporary directory'",
-    manual="create the home (mkhomedir_helper USER, or mount it), or give it to its user; /tmp "
-    "has mode 1777 and is mounted read-write",
-    alone="Set HF_HOME, TRITON_CACHE_DIR, XDG_CACHE_HOME and TMPDIR to folders that you can write "
-    "to.",
-)
-def not_writable(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The training user has no home, or cannot write in it or in /tmp."""
-    user = state.env.user
+@check("env.not-writable")
+def not_writable(at: At) -> Iterator[Fault]:
+    user = at.node.env.user
     name = user.name if user else "the training user"
-    for each in state.env.not_writable or ():
+    for each in at.node.env.not_writable or ():
         is_missing = each.problem == "missing"
         is_tmp = each.path == "/tmp"  # noqa: S108 (only compared)
         place = quote(each.path)
@@ -96,28 +70,17 @@ def not_writable(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             else f"the home of {name}: caches of the hub, Triton and torch are there",
             fix=fix,
             severity=None if is_missing or is_tmp else "warning",
+            stops=is_tmp,
         )
 
 
-@rule(
-    "env.block-outdated",
-    "error",
-    whole=True,
-    step="env",
-    under="env",
-    or_keys=("network.interface",),
-    why="a variable that left the inventory is still exported, a new one is missing, or a "
-    "line of the user follows the block",
-    manual=f"rewrite the block between the gpu-node markers in {BASHRC}",
-    repair="Rewrites the marked block in ~/.bashrc of the training user.",
-)
-def block_outdated(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """Our block of ~/.bashrc is not what the inventory makes of it, or not where it counts."""
-    values = managed(node, wanted) if _is_managed(wanted) else None
-    state = node.env
+@check("env.block-outdated")
+def block_outdated(at: At) -> Iterator[Fault]:
+    values = managed(at.node, at.wanted) if _is_managed(at.wanted) else None
+    state = at.node.env
     if values is None or state.bashrc is None or state.settings is None or not state.bashrc.blocks:
         return
-    if is_written(node, values):
+    if is_written(at.node, values):
         return
     texts = [*(block.text for block in state.bashrc.blocks), state.env_file or ""]
     is_shared = is_network_home(state) and not are_placed(state, SHARED)
@@ -131,32 +94,21 @@ def block_outdated(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     )
 
 
-@rule(
-    "env.not-set",
-    "error",
-    whole=True,
-    step="env",
-    because_of=(on_node(block_outdated),),
-    under="env",
-    why="processes that a launcher starts here run with another setting than the inventory's",
-    manual="export the variable at the top of ~/.bashrc",
-    repair="Writes a marked block in ~/.bashrc of the training user.",
-)
-def not_set(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A variable of the inventory has no value, or another one, in a launcher's shell."""
-    if wanted.env is None or state.env.launcher is None:
+@check("env.not-set")
+def not_set(at: At) -> Iterator[Fault]:
+    if at.wanted.env is None or at.node.env.launcher is None:
         return
-    values = managed(state, wanted)
-    for name, expected in wanted.env.items():
-        value, last = state.env.launcher.get(name), last_value(state.env, name)
-        line = deciding(state.env, name)
+    values = managed(at.node, at.wanted)
+    for name, expected in at.wanted.env.items():
+        value, last = at.node.env.launcher.get(name), last_value(at.node.env, name)
+        line = deciding(at.node.env, name)
         if value != expected:
             shown = "not set" if value is None else repr(value)
             origin = f" ({line.place})" if line is not None and line.value == value else ""
-            yield _not_set_fault(state, (name, expected), f"{shown}{origin}", values)
+            yield _not_set_fault(at.node, (name, expected), f"{shown}{origin}", values)
         elif last and not last.ours and last.is_plain and last.value != expected:
             shown = f"{last.value!r} in an interactive shell ({last.place})"
-            yield _not_set_fault(state, (name, expected), shown, values)
+            yield _not_set_fault(at.node, (name, expected), shown, values)
 
 
 def _not_set_fault(
@@ -169,14 +121,11 @@ def _not_set_fault(
         if is_network_home(state.env)
         else f"at the top of {BASHRC}"
     )
-    # A later line of the user would have the last word.
-    others = [each.place for each in users_lines(state.env) if each.name == name]
-    remove = f", and remove the line {', '.join(others)}" if others else ""
     return Fault(
         subject=Variable(name),
         found=shown,
         wanted=value,
-        fix=hand or f"export {name}={quote(value)} {written}{remove}",
+        fix=hand or f"export {name}={quote(value)} {written}" + and_remove(state.env, name),
         who=editor(line.path) if hand and line else "user",
         fixable=hand is None,
     )
@@ -190,17 +139,9 @@ def _lines(block: str) -> int:
     return block.count("\nexport ") + block.count("\nunset ")
 
 
-@rule(
-    "env.left-behind",
-    "warning",
-    whole=True,
-    key="launcher.user",
-    why="the block is not updated: it keeps old settings, or accepts old keys",
-    manual="remove the lines from '# >>> gpu-node' to '# <<< gpu-node' from the file",
-)
-def left_behind(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A file of the SSH user has our block, and another user trains by now."""
-    for path in state.env.left or () if wanted.launcher and wanted.launcher.user else ():
+@check("env.left-behind")
+def left_behind(at: At) -> Iterator[Fault]:
+    for path in at.node.env.left or () if at.wanted.launcher and at.wanted.launcher.user else ():
         yield Fault(
             subject=Path(path),
             found="gpu-node's block, from when its owner was the training user",
@@ -209,18 +150,9 @@ def left_behind(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         )
 
 
-@rule(
-    "env.shell-prints",
-    "warning",
-    whole=True,
-    always=True,
-    why="rsync, scp and sftp read that output as their protocol, and copies fail",
-    manual=f"in {BASHRC}, or the file that it reads, let only interactive shells print: "
-    "case $- in *i*) ... ;; esac",
-)
-def shell_prints(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A start file prints in a shell that ssh starts for a command."""
-    printed = state.env.prints
+@check("env.shell-prints")
+def shell_prints(at: At) -> Iterator[Fault]:
+    printed = at.node.env.prints
     if printed is not None and printed.bytes:
         yield Fault(
             subject=Path(BASHRC),
@@ -229,29 +161,19 @@ def shell_prints(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         )
 
 
-@rule(
-    "env.unreached",
-    "warning",
-    whole=True,
-    always=True,
-    why="a launcher that logs in by ssh, or pdsh, never gets the variable: each node then has a "
-    "different value",
-    manual="move the line to the top of ~/.bashrc, or set the variable in the inventory: env: "
-    "{NAME: ...}",
-)
-def unreached(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A line of ~/.bashrc is below the place where a non-interactive shell returns."""
-    state = node.env
+@check("env.unreached")
+def unreached(at: At) -> Iterator[Fault]:
+    state = at.node.env
     if state.bashrc is None or state.bashrc.returns is None:
         return
-    values = managed(node, wanted) or {}
+    values = managed(at.node, at.wanted) or {}
     for setting in state.settings or ():
         below = setting.path == BASHRC and setting.line > state.bashrc.returns
         # What we set reaches every shell by our own blocks.
         if (
             below
             and not setting.ours
-            and setting.name not in {*values, *(wanted.env or ()), IFNAME}
+            and setting.name not in {*values, *(at.wanted.env or ()), IFNAME}
         ):
             yield Fault(
                 subject=Variable(setting.name, setting.place),
@@ -262,20 +184,11 @@ def unreached(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             )
 
 
-@rule(
-    "env.conflict",
-    "warning",
-    whole=True,
-    always=True,
-    why="which value a process gets depends on how it was started (ssh, a login, systemd); "
-    "NCCL's files count only for variables that the environment does not set",
-    manual="keep the line with the right value, and remove the others",
-)
-def conflict(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """Two places give one variable different values."""
-    values = managed(state, wanted) or {}
+@check("env.conflict")
+def conflict(at: At) -> Iterator[Fault]:
+    values = managed(at.node, at.wanted) or {}
     by_name: dict[str, list[Setting]] = {}
-    for each in everywhere(state):
+    for each in everywhere(at.node):
         if each.value is not None and each.is_plain and not _is_ours_to_cure(each, values):
             by_name.setdefault(each.name, []).append(each)
     for name, lines in by_name.items():
@@ -285,7 +198,7 @@ def conflict(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             different = {
                 line.value: line
                 for line in lines
-                if not is_right(state, name, line.value, expected)
+                if not is_right(at.node, name, line.value, expected)
             }
             if expected is None:
                 continue
@@ -309,20 +222,11 @@ def _conflict_fault(name: str, shown: list[str], expected: str | None, who: Who)
     )
 
 
-@rule(
-    "env.stale-process",
-    "warning",
-    whole=True,
-    or_keys=("network.interface",),
-    why="a process keeps the environment that it was started with, and passes it on: an edit "
-    "of ~/.bashrc reaches only new sessions",
-    manual="end the session or the process, and start it from a new login",
-)
-def stale_process(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A running session or trainer has another environment than a new one would get."""
-    values = managed(state, wanted) if _is_managed(wanted) else None
-    for process in state.env.processes or () if values else ():
-        shown = "; ".join(_stale(state, process, values or {}))
+@check("env.stale-process")
+def stale_process(at: At) -> Iterator[Fault]:
+    values = managed(at.node, at.wanted) if _is_managed(at.wanted) else None
+    for process in at.node.env.processes or () if values else ():
+        shown = "; ".join(_stale(at.node, process, values or {}))
         if shown:
             yield Fault(
                 subject=Pid(process.pid, process.command),

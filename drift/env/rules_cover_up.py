@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from gpu_node.drift.engine.finding import Finding, Severity, Who
 from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import RULES, Fault, on_node, rule
-from gpu_node.drift.engine.subject import Subject, Variable
+from gpu_node.drift.engine.rule import RULES, At, Fault, check
+from gpu_node.drift.engine.subject import Variable
 from gpu_node.drift.env.cover_ups import HIDES, THREADS, is_cover_up
 from gpu_node.drift.env.user_settings import (
     REMOVE_ITS_SOURCE,
@@ -16,10 +16,7 @@ from gpu_node.drift.env.user_settings import (
     everywhere,
     of_session,
 )
-from gpu_node.drift.fabric.rules import nvlink_down
 from gpu_node.drift.nccl.libnccl import environments
-from gpu_node.drift.shm.rules import container, permissions, too_small
-from gpu_node.drift.toolchain.rules_build import cuda_mismatch
 from gpu_node.facts.env.start_files import Setting
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
@@ -32,40 +29,15 @@ _SLOW = ("NCCL_P2P_DISABLE",)
 _IF_STOPPING = ("shm.stale-segments", "limits.memlock")
 
 
-def _of_shm(about: Subject) -> bool:
-    return isinstance(about, Variable) and about.variable == "NCCL_SHM_DISABLE"
-
-
-def _of_cuda(about: Subject) -> bool:
-    return isinstance(about, Variable) and about.variable == "DS_SKIP_CUDA_CHECK"
-
-
-def _of_p2p(about: Subject) -> bool:
-    return isinstance(about, Variable) and about.variable == "NCCL_P2P_DISABLE"
-
-
-@rule(
-    "env.cover-up",
-    ("info", "warning"),
-    whole=True,
-    because_of=(
-        *(on_node(each, explains=_of_shm) for each in (too_small, container, permissions)),
-        on_node(cuda_mismatch, explains=_of_cuda),
-        on_node(nvlink_down, explains=_of_p2p),
-    ),
-    always=True,
-    why="the job runs, but slowly, and the fault stays: the next job without the variable fails",
-    manual="repair what the variable hides, then remove the variable",
-)
-def cover_up(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A variable hides a fault of the node instead of repairing it."""
-    for setting in _settings(state, wanted):
+@check("env.cover-up")
+def cover_up(at: At) -> Iterator[Fault]:
+    for setting in _settings(at.node, at.wanted):
         if not is_cover_up(setting.name, setting.value):
             continue
         if setting.name in THREADS:
-            yield _one_core(setting, state, wanted)
+            yield _one_core(setting, at.node, at.wanted)
         else:
-            yield _hiding(setting, state, wanted)
+            yield _hiding(setting, at.node, at.wanted)
 
 
 def _settings(state: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
@@ -163,4 +135,5 @@ def _fault(
         fix=fix,
         who=who or editor(each.path),
         severity=severity,
+        explained_by=HIDES[each.name].rules if each.name in HIDES else (),
     )

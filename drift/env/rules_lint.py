@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import FileLine, Variable
 from gpu_node.drift.env.cover_ups import HIDES, is_cover_up
 from gpu_node.drift.env.user_settings import (
@@ -79,19 +79,10 @@ def _fault(each: Setting, found: str, wanted: str, cause: str, fix: str) -> Faul
     )
 
 
-@rule(
-    "env.unknown-variable",
-    "warning",
-    whole=True,
-    always=True,
-    why="a variable that no library reads has no effect, and no error shows that",
-    manual="correct the name, or remove the line",
-    alone="Export the variable with the right name in ~/.bashrc.",
-)
-def unknown_variable(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A variable looks like NCCL's or PyTorch's, and neither reads one of that name."""
-    conf = _conf_paths(state)
-    for line in _lines(state, wanted):
+@check("env.unknown-variable")
+def unknown_variable(at: At) -> Iterator[Fault]:
+    conf = _conf_paths(at.node)
+    for line in _lines(at.node, at.wanted):
         if is_unknown(line.name) or (line.path in conf and is_unknown_in_conf(line.name)):
             meant, vain = suggestion(line.name), meant_in_vain(line.name)
             fix = _fix(line, "correct the name" if meant else "")
@@ -117,19 +108,10 @@ def _conf_paths(state: NodeState) -> set[str]:
     return {line.path for line in conf_lines(state.env)} - {DEEPSPEED}
 
 
-@rule(
-    "env.deprecated",
-    "warning",
-    whole=True,
-    always=True,
-    why="the variable has no effect, or only until the next release of the library",
-    manual="use the name that the library reads now",
-    alone="Export the variable with its new name in ~/.bashrc.",
-)
-def deprecated(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A variable has another name by now, is read no more, or not yet by the NCCL in use."""
-    nccl, torch = oldest(state), _torch(state)
-    for line in _lines(state, wanted):
+@check("env.deprecated")
+def deprecated(at: At) -> Iterator[Fault]:
+    nccl, torch = oldest(at.node), _torch(at.node)
+    for line in _lines(at.node, at.wanted):
         if why := outdated(line.name, nccl, torch):
             cause = "it does nothing, or only until the next release of the library"
             fix = _fix(line, "use the name that is read instead")
@@ -142,20 +124,10 @@ def _torch(state: NodeState) -> Version | None:
     return min((found[:2] for each in versions if (found := numbers(each))), default=None)
 
 
-@rule(
-    "env.debug-left-on",
-    ("warning", "error"),
-    whole=True,
-    always=True,
-    stops="every",
-    why="the setting fills logs, slows down each step or hides an error, in every job",
-    manual="remove the line; for one run set the variable in front of the command",
-    alone="Unset the variable in ~/.bashrc, or in the script that starts the job.",
-)
-def debug_left_on(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """Every process reads a setting for the search of a fault, or the path of a missing file."""
-    for line in (*_lines(state, wanted), *_computed(state, wanted)):
-        if f"{line.name}={line.value}" in state.env.missing:
+@check("env.debug-left-on")
+def debug_left_on(at: At) -> Iterator[Fault]:
+    for line in (*_lines(at.node, at.wanted), *_computed(at.node, at.wanted)):
+        if f"{line.name}={line.value}" in at.node.env.missing:
             yield _missing_file(line)
             continue
         # env.invalid-value reports a value that is read as another one, env.cover-up what hides.
@@ -183,28 +155,19 @@ def _misread(each: Setting) -> str:
     return misread(each.name, each.value)
 
 
-@rule(
-    "env.invalid-value",
-    "warning",
-    whole=True,
-    always=True,
-    why="NCCL reports no error for a value that it cannot read, and uses another one",
-    manual="write a valid value, or remove the line",
-    alone="Export a valid value in ~/.bashrc.",
-)
-def invalid_value(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """NCCL reads a value as another one, or ignores a line of its configuration file."""
-    conf = _conf_paths(state)
-    for each in (*_lines(state, wanted), *_computed(state, wanted)):
+@check("env.invalid-value")
+def invalid_value(at: At) -> Iterator[Fault]:
+    conf = _conf_paths(at.node)
+    for each in (*_lines(at.node, at.wanted), *_computed(at.node, at.wanted)):
         taken = _misread(each)
         # Of NCCL's own files every line is judged below, with its quotes and blanks.
         if taken and (each.path not in conf or not _conf_trouble(_as_line(each), None)):
             cause = "NCCL reports no error for a value that it cannot read"
             yield _fault(each, f"{each.value!r} {taken}", "a value", cause, _value_fix(each))
-    for line in conf_lines(state.env):
+    for line in conf_lines(at.node.env):
         trouble = _deepspeed_trouble(line) if line.path == DEEPSPEED else None
         trouble = trouble or (
-            _conf_trouble(line, oldest(state)) if line.path != DEEPSPEED else None
+            _conf_trouble(line, oldest(at.node)) if line.path != DEEPSPEED else None
         )
         if trouble:
             yield Fault(

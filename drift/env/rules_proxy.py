@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import FileLine, Subject, Variable
 from gpu_node.drift.env.user_settings import REMOVE_ITS_SOURCE, SESSION
 from gpu_node.facts.env.proxies import Proxy
-from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted
 
 # What reads a file, by a part of its path, and the command that removes its setting.
@@ -21,17 +20,9 @@ _READERS = (
 )
 
 
-@rule(
-    "env.proxy",
-    "warning",
-    whole=True,
-    always=True,
-    why="every download through the proxy fails: git, pip, wheels, packages",
-    manual="remove the setting, or start the proxy",
-)
-def proxy(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A proxy on the node itself is set, and no program listens there."""
-    for each in state.env.proxies or ():
+@check("env.proxy")
+def proxy(at: At) -> Iterator[Fault]:
+    for each in at.node.env.proxies or ():
         if not each.listens:
             reader, command = _reader(each)
             yield Fault(
@@ -42,7 +33,7 @@ def proxy(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 "'Failed to connect to ... port ...: Connection refused'",
                 fix=f"start the proxy, or {_removal(each, command)}",
                 who="administrator" if each.path.startswith("/") else "user",
-                deploy=_ours(wanted),
+                deploy=_ours(at.wanted),
             )
 
 

@@ -95,7 +95,7 @@ def against_branch(branch: Branch, node: Node) -> Iterator[Reason]:
     if node.module == "none":
         why = f"{' and '.join(node.models)} in one node: one needs the open kernel module, one "
         yield Reason(f"{why}the proprietary one", "driver_branches.tsv")
-    if not branch.runs_on(node.kernel):
+    if node.kernel and not branch.runs_on(node.kernel):
         why = f"it needs Linux {branch.kernel} or newer, found {node.kernel}"
         yield Reason(why, "drivers.tsv")
 
@@ -116,6 +116,8 @@ def against_wheel(wheel: Wheel, node: Node, known: Measured) -> Iterator[Reason]
     of_cuda = [*against_cuda(wheel.cuda, node)]
     yield from of_cuda
     row = row_of(wheel.torch, wheel.cuda, node.machine)
+    if row is None and node.unknown:
+        return  # which wheel it takes is not known
     if row is None:
         yield Reason(f"no wheel for {node.machine} is known", "torch_releases.tsv")
         return
@@ -127,7 +129,7 @@ def against_wheel(wheel: Wheel, node: Node, known: Measured) -> Iterator[Reason]
         if not of_cuda and needs is not None and not runs_on(architectures, needs):
             why = f"no kernels for {gpu} (sm_{needs[0]}{needs[1]})"
             yield Reason(why, "torch_releases.tsv")
-    if numbers(node.glibc) < numbers(row.glibc):
+    if node.glibc and numbers(node.glibc) < numbers(row.glibc):
         why = f"it needs glibc {row.glibc} or newer, found {node.glibc}"
         yield Reason(why, "torch_releases.tsv")
 

@@ -10,7 +10,7 @@ from gpu_node.drift.driver.rules_gpus import cards, counted
 from gpu_node.drift.driver.target import support
 from gpu_node.drift.nccl.libnccl import environments, is_unclear
 from gpu_node.drift.report.seen import Seen
-from gpu_node.drift.tables import kinds
+from gpu_node.drift.tables import is_model, kinds
 from gpu_node.facts.driver.state import DriverState
 from gpu_node.facts.nccl.discovered import NAME as DISCOVERED
 from gpu_node.facts.nccl.state import NcclState, Torch
@@ -33,7 +33,7 @@ _KERNEL = re.compile(r"(\d{1,4}\.\d{1,4})(?:\D|$)")
 
 @dataclass(frozen=True)
 class Node:
-    """What counts of one node; with `unknown`, the reason, nothing else of it does.
+    """What counts of one node; with `unknown`, the reason, the models alone do, if it has any.
 
     `gpus` has them with their count, `models` each model once, as the inventory says where none is
     found; `kernel` is its first two numbers (3.10), `driver` a version ("": none), `is_open`
@@ -64,20 +64,25 @@ class Node:
 
 def node_of(name: str, seen: Seen) -> Node:
     """Return a node from its answer; what could not be read of it makes it unknown."""
-    state = seen.state
+    state, asked = seen.state, seen.wanted.gpu
+    wanted = [asked.model] * asked.count if asked is not None else []
     if state is None:
-        return Node(name, unknown=f"no answer: {seen.error}")
+        models = kinds(wanted) if all(map(support, wanted)) else ()
+        return Node(name, _assumed(wanted), models, unknown=f"no answer: {seen.error}")
     driver, platform = state.driver, state.toolchain.platform
     names = cards(driver)
-    gpus, asked = counted(names), seen.wanted.gpu
-    if not names and asked is not None:
-        names = [asked.model] * asked.count
-        gpus = f"{counted(names)}, as the inventory says"
+    gpus = counted(names)
+    is_read = driver.devices is not None
+    if not names and asked is not None and not is_read:
+        names, gpus = wanted, _assumed(wanted)
+    elif wanted and not _are(names, wanted):
+        gpus = f"{gpus or 'none'} (the inventory has {counted(wanted)})"
     match = _KERNEL.match(state.toolchain.kernel or "")
+    unknown = next(_gaps(state, names, match is not None), "")
     return Node(
         name=name,
         gpus=gpus,
-        models=kinds(names),
+        models=kinds(names) if not unknown or all(map(support, names)) else (),
         system=state.toolchain.os or "",
         kernel=match[1] if match else "",
         machine=platform.machine if platform else "",
@@ -85,8 +90,17 @@ def node_of(name: str, seen: Seen) -> Node:
         driver=_driver(driver) or "",
         is_open=driver.loaded.is_open if driver.loaded and driver.loaded.nvidia else None,
         torches=tuple(_torches(state.nccl)),
-        unknown=next(_gaps(state, names, match is not None), ""),
+        unknown=unknown,
     )
+
+
+def _assumed(names: list[str]) -> str:
+    return f"{counted(names)}, as the inventory says" if names else ""
+
+
+def _are(names: list[str], wanted: list[str]) -> bool:
+    """Whether GPUs are those of the inventory, which may have a part of their name."""
+    return len(names) == len(wanted) and all(is_model(name, wanted[0]) for name in names)
 
 
 def _gaps(state: NodeState, names: list[str], has_kernel: bool) -> Iterator[str]:

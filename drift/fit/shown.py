@@ -60,7 +60,8 @@ def _unknown(nodes: Iterable[Node]) -> Iterator[Text]:
         yield Text()
     for node in unknown:
         head = (f"{visible(node.name)} is unknown", "bold red")
-        yield Text.assemble(head, f": {visible(node.unknown)}; what fits is without it")
+        rest = f"its GPUs count, {node.gpus}" if node.models else "what fits is without it"
+        yield Text.assemble(head, f": {visible(node.unknown)}; {visible(rest)}")
 
 
 def _fitting(found: Fit) -> Table:
@@ -90,7 +91,7 @@ def _ruled_out(found: Fit) -> Iterator[RenderableType]:
     outs = [each for each in found.ruled_out if each.what != "nccl"]
     if not outs:
         return
-    known = [node.name for node in found.nodes if not node.unknown]
+    known = [node.name for node in found.nodes if not node.unknown or node.models]
     table = _table("", "ruled out", "because", "nodes")
     for each in outs:
         nodes = ranges(each.nodes, known) if each.nodes else "all"
@@ -111,7 +112,11 @@ def _closing(found: Fit, today: str) -> Iterator[RenderableType]:
     """Yield the set and the changes, or that there is none."""
     known = [node for node in found.nodes if not node.unknown]
     if found.chosen is None:
-        nothing = "No set fits all nodes: see what is ruled out" if known else "No node is known"
+        nothing = "No set fits all nodes: see what is ruled out"
+        if not known:
+            nothing = "No set: no node can be judged, for the reasons above"
+        if not found.nodes:
+            nothing = "No set: no node of these has GPUs for jobs (gpu: none in the inventory)"
         yield Text(f"{nothing}.", style="bold red")
         return
     driver, wheel = found.chosen

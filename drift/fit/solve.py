@@ -94,7 +94,7 @@ class Fit:
 
 
 def fit(seen: Mapping[str, Seen]) -> Fit:
-    """Return what fits the nodes for jobs; one that is unknown has no say in it."""
+    """Return what fits the nodes for jobs; of one that is unknown its GPUs alone count."""
     asked = {name: each for name, each in seen.items() if not each.wanted.is_cpu_node}
     nodes = tuple(node_of(name, each) for name, each in asked.items())
     known = [node for node in nodes if not node.unknown]
@@ -102,8 +102,10 @@ def fit(seen: Mapping[str, Seen]) -> Fit:
         return Fit(nodes)
     outs = _Outs()
     every = wheels(known)
-    drivers, fitting = _drivers(known, outs), _wheels(every, known, outs)
-    for kind, node in product(("open", "proprietary"), known):
+    # Those of the others are known, or the inventory has them.
+    counting = [node for node in nodes if node.models]
+    drivers, fitting = _drivers(counting, outs), _wheels(every, counting, outs)
+    for kind, node in product(("open", "proprietary"), counting):
         outs.add("module", kind, against_module(kind, node), node.name)
     pairs = [Set(driver, wheel) for driver in drivers for wheel in fitting if _runs(driver, wheel)]
     if drivers and fitting:  # else what there is of one is shown, although it has no partner
@@ -111,7 +113,7 @@ def fit(seen: Mapping[str, Seen]) -> Fit:
         drivers = [each for each in drivers if any(each == pair.driver for pair in pairs)]
         fitting = [each for each in fitting if any(each == pair.wheel for pair in pairs)]
     chosen = _best(pairs, known)
-    _versions(every, fitting, known, outs)
+    _versions(every, fitting, counting, outs)
     return Fit(
         nodes,
         tuple(drivers),

@@ -43,7 +43,7 @@ def trains(state: NodeState, wanted: NodeWanted) -> bool:
     Not every runtime shows a container the PCI devices of its GPUs.
     """
     smi = state.driver.smi
-    has_gpus = bool(state.driver.devices) or (smi is not None and bool(smi.gpus))
+    has_gpus = bool(state.driver.own_devices) or (smi is not None and bool(smi.gpus))
     has_torch = any(
         environment and environment.torch for environment in state.nccl.environments.values()
     )

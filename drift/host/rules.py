@@ -7,14 +7,11 @@ from datetime import datetime, timezone
 
 from gpu_node.drift import units
 from gpu_node.drift.engine.finding import Severity
-from gpu_node.drift.engine.rule import Fault, on_node, rule
-from gpu_node.drift.engine.subject import Subject, Thing
+from gpu_node.drift.engine.rule import At, Fault, check
+from gpu_node.drift.engine.subject import Thing
 from gpu_node.drift.host.machine import RECENT, ago, is_container, is_machine
-from gpu_node.drift.host.rules_job import HOST_MEMORY, memory_for_job
 from gpu_node.facts.host.state import BootRow, Boots, Kill, Log, Memory, Swap
-from gpu_node.facts.node import NodeState
 from gpu_node.inventories.plurals import counted
-from gpu_node.inventories.schema import NodeWanted
 
 # Proposed, without a source. Pages that come back from swap are waited for: 1 MiB/s is 256 faults
 # of 4 KiB in a second. `full` of PSI is time in which no process of the node got on.
@@ -27,36 +24,21 @@ _SAME_BOOT = 600
 _MOST = 3
 
 
-def _is_of_host(about: Subject) -> bool:
-    return about == Thing(HOST_MEMORY)
-
-
-@rule(
-    "host.oom-killed",
-    ("warning", "info"),
-    whole=True,
-    because_of=(on_node(memory_for_job, when=_is_of_host),),
-    always=True,
-    why="the kernel ends a process without a message of its own: the launcher shows 'exits "
-    "with return code = -9', and the other ranks wait for it",
-    manual="use less host memory (fewer DataLoader workers, less offload, a smaller cache); "
-    "dmesg | grep -i 'killed process' shows what was killed",
-)
-def oom_killed(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The kernel has killed processes since the boot because memory ran out."""
-    memory, log = state.host.memory, state.host.log
+@check("host.oom-killed")
+def oom_killed(at: At) -> Iterator[Fault]:
+    memory, log = at.node.host.memory, at.node.host.log
     if memory is None:
         return
-    if is_container(state):
+    if is_container(at.node):
         if memory.own_oom_kills:
             yield _oom_fault(f"{_times(memory.own_oom_kills)} in this container", None)
         return
-    if not is_machine(state):
+    if not is_machine(at.node):
         return
     kills = log.kills if log is not None else ()
     count = max(memory.oom_kills or 0, log.count if log is not None else 0)
     if count:
-        uptime = state.host.swap.uptime if state.host.swap else None
+        uptime = at.node.host.swap.uptime if at.node.host.swap else None
         yield _oom_fault(_killed(count, kills, log, uptime), _age(kills, count, uptime))
 
 
@@ -107,25 +89,14 @@ def _oom_fault(found: str, age: float | None) -> Fault:
     )
 
 
-@rule(
-    "host.memory-pressure",
-    "warning",
-    whole=True,
-    because_of=(on_node(memory_for_job, when=_is_of_host),),
-    always=True,
-    why="processes wait for memory: a step takes many times as long, the node hardly "
-    "answers, and next the kernel kills a process",
-    manual="end what uses the memory (top, sorted by RES), or start the job with less offload "
-    "and fewer DataLoader workers",
-)
-def memory_pressure(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The node swaps, its processes wait for memory, or hardly any memory is left."""
-    memory = state.host.memory
-    if memory is None or not is_machine(state):
+@check("host.memory-pressure")
+def memory_pressure(at: At) -> Iterator[Fault]:
+    memory = at.node.host.memory
+    if memory is None or not is_machine(at.node):
         return
     signs = [
         sign
-        for sign in (_swapping(state.host.swap, memory), _stalled(memory), _used_up(memory))
+        for sign in (_swapping(at.node.host.swap, memory), _stalled(memory), _used_up(memory))
         if sign
     ]
     if signs:
@@ -160,21 +131,10 @@ def _used_up(memory: Memory) -> str:
     return f"{units.size(memory.available)} of {units.size(memory.total)} available"
 
 
-@rule(
-    "host.unclean-boot",
-    ("warning", "info"),
-    whole=True,
-    always=True,
-    who="administrator",
-    why="the node lost power, crashed or was reset: files that were open then may be cut off "
-    "(checkpoints, downloads), and the cause may come back",
-    manual="look at the end of the log before it (journalctl -b -1 -e, or /var/log/messages) "
-    "and at the BMC's event log (ipmitool sel list)",
-)
-def unclean_boot(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """No shutdown came before the last boot."""
-    boots = state.host.boots
-    if boots is None or not is_machine(state) or boots.now is None or boots.uptime is None:
+@check("host.unclean-boot")
+def unclean_boot(at: At) -> Iterator[Fault]:
+    boots = at.node.host.boots
+    if boots is None or not is_machine(at.node) or boots.now is None or boots.uptime is None:
         return
     booted = boots.now - boots.uptime
     ended = _ended(boots, booted)

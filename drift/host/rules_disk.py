@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
 from gpu_node.drift import units
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path
 from gpu_node.facts.host.state import Disk, HostState
 
@@ -16,19 +17,9 @@ _ROOM = 200 * 1024**3
 _INODES = 1_000_000
 
 
-@rule(
-    "host.disk-full",
-    ("warning", "error"),
-    always=True,
-    stops="every",
-    why="a checkpoint, a cache or a log cannot be written: 'No space left on device' (errno "
-    "28), also where bytes are left and inodes are not",
-    manual="delete what is not needed (du -xh --max-depth=2 PATH | sort -h), or move caches "
-    "with HF_HOME, PIP_CACHE_DIR and TMPDIR",
-)
-def disk_full(state: HostState, wanted: object) -> Iterator[Fault]:
-    """A local file system with /, /tmp, /var, the user's home or the workspace is nearly full."""
-    for disk in state.disks or ():
+@check("host.disk-full")
+def disk_full(at: At[HostState, object]) -> Iterator[Fault]:
+    for disk in at.here.disks or ():
         shown = [text for text in (_bytes(disk), _inodes(disk)) if text]
         if shown:
             is_out = disk.available == 0 or disk.inodes_free == 0
@@ -37,33 +28,32 @@ def disk_full(state: HostState, wanted: object) -> Iterator[Fault]:
                 subject=Path(disk.point),
                 found="; ".join(shown) + (f" (it has {', '.join(others)})" if others else ""),
                 wanted=f"less than {_percent(_FULL, 1)} used",
-                fix=f"delete what is not needed: du -xh --max-depth=2 {disk.point} | sort -h",
+                fix=f"delete what is not needed: {largest(disk.point, not _bytes(disk))}",
                 severity="error" if is_out else None,
                 stops=_is_of_jobs(disk),
             )
 
 
-@rule(
-    "host.read-only",
-    "error",
-    always=True,
-    stops="every",
-    why="nothing can be written or installed there; a disk with errors becomes read-only by itself",
-    manual="look in dmesg for a broken disk, check the file system, and mount it again: mount -o "
-    "remount,rw PATH",
-    alone="Leave the node out of the job, or move what is written to another file system.",
-)
-def read_only(state: HostState, wanted: object) -> Iterator[Fault]:
-    """A local file system with /, /tmp, /var, the user's home or the workspace is read-only."""
-    for disk in state.disks or ():
+@check("host.read-only")
+def read_only(at: At[HostState, object]) -> Iterator[Fault]:
+    for disk in at.here.disks or ():
         if disk.read_only:
+            point = quote(disk.point)
             yield Fault(
                 subject=Path(disk.point),
                 found="read-only",
                 wanted="writable",
-                fix=f"look in dmesg for a broken disk, then: mount -o remount,rw {disk.point}",
+                fix="look in dmesg for errors of the disk: where it has such errors, unmount "
+                f"{point} and run fsck (XFS: xfs_repair; of / at a boot with fsck.mode=force), or "
+                f"replace the disk; else: mount -o remount,rw {point}",
                 stops=_is_of_jobs(disk),
             )
+
+
+def largest(point: str, by_inodes: bool = False) -> str:
+    """Return the command that shows what has the most bytes of a file system, or inodes."""
+    how, order = ("-x --inodes", "-n") if by_inodes else ("-xh", "-h")
+    return f"du {how} --max-depth=2 {quote(point)} | sort {order}"
 
 
 def _is_of_jobs(disk: Disk) -> bool:

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from gpu_node.drift import units
 from gpu_node.drift.engine.finding import Severity
 from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Thing
 from gpu_node.drift.host.estimate import BUFFERS, Estimate, Job, estimate
 from gpu_node.drift.host.machine import memory_of
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import Peer
-from gpu_node.inventories.schema import NodeWanted
 from gpu_node.inventories.wanted import JobsWanted
 
 GPU_MEMORY, HOST_MEMORY = "GPU memory for the job", "host memory for the job"
@@ -27,32 +26,16 @@ _SOURCE = (
 )
 
 
-@rule(
-    "host.memory-for-job",
-    ("error", "warning", "info"),
-    between=True,
-    key="jobs.parameters and jobs.zero",
-    stops="asks",
-    why="the job ends with 'CUDA out of memory', or the kernel kills its processes ('exits "
-    "with return code = -9'); each parameter takes 18 bytes with Adam in mixed "
-    "precision: 2 for itself, 4 for its copy in fp32, 4 for its gradient, 8 for Adam; "
-    "zeRO divides them among all GPUs: stage 3 all of them, stage 2 all but the 2, stage "
-    "1 the last 12 of the paper's 16; with offload to the CPU they are in the memory of "
-    "the nodes, times 1.5 for buffers (DeepSpeed's estimate_zero3_model_states_mem_needs "
-    "and estimate_zero2_model_states_mem_needs; the ZeRO paper, arXiv:1910.02054)",
-    manual="use jobs: {zero: 3, offload: cpu}, more GPUs, a smaller model, or train fewer "
-    "parameters (LoRA)",
-)
-def memory_for_job(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The model of `jobs` does not fit into the GPUs or the memory of this node."""
-    jobs = wanted.jobs
-    if jobs is None or jobs.parameters is None or jobs.zero is None or wanted.is_cpu_node:
+@check("host.memory-for-job")
+def memory_for_job(at: At) -> Iterator[Fault]:
+    jobs = at.wanted.jobs
+    if jobs is None or jobs.parameters is None or jobs.zero is None or at.wanted.is_cpu_node:
         return
-    own = wanted.gpu.count if wanted.gpu else found_gpus(state)
+    own = at.wanted.gpu.count if at.wanted.gpu else found_gpus(at.node)
     if own is None:
         yield _not_estimated("this node")
         return
-    counts = {name: each for name, each in nodes.once(_gpus).items() if name != nodes.name}
+    counts = {name: each for name, each in at.nodes.once(_gpus).items() if name != at.nodes.name}
     unknown = [each for each, count in counts.items() if count is None]
     if unknown:
         yield _not_estimated(", ".join(unknown))
@@ -60,8 +43,8 @@ def memory_for_job(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterat
     gpus = own + sum(count or 0 for count in counts.values())
     offload = jobs.offload == "cpu"
     needed = estimate(Job(jobs.parameters, jobs.zero, offload, gpus, own))
-    yield from _on_gpus(state, jobs, needed)
-    yield from _in_memory(state, jobs, needed)
+    yield from _on_gpus(at.node, jobs, needed)
+    yield from _in_memory(at.node, jobs, needed)
 
 
 def _not_estimated(what: str) -> Fault:
@@ -72,12 +55,13 @@ def _not_estimated(what: str) -> Fault:
         cause="ZeRO divides the states of the model among all GPUs of the job",
         fix="name them in the inventory: gpu: {model: ..., count: ...}",
         severity="info",
+        explains="none",
     )
 
 
 def found_gpus(state: NodeState) -> int | None:
     smi = state.driver.smi
-    return (len(smi.gpus) if smi else 0) or len(state.driver.devices or ()) or None
+    return (len(smi.gpus) if smi else 0) or len(state.driver.own_devices or ()) or None
 
 
 def _gpus(nodes: Nodes) -> dict[str, int | None]:
@@ -105,6 +89,7 @@ def _on_gpus(state: NodeState, jobs: JobsWanted, needed: Estimate) -> Iterator[F
         cause=f"'CUDA out of memory': {needed.gpu_formula}, {_SOURCE}",
         fix=_less(jobs),
         severity="warning" if fits else None,
+        explains="none",
     )
 
 

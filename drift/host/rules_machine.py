@@ -6,30 +6,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Thing
 from gpu_node.drift.ranges import ranges
-from gpu_node.facts.host.one_machine import ONE_NAME, are_one
+from gpu_node.facts.host.one_machine import are_one
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
 
 _Machines = dict[tuple[str, str], list[str]]
 
 
-@rule(
-    "host.one-machine",
-    "error",
-    between=True,
-    several=True,
-    always=True,
-    stops="several",
-    why="both names answer with one host name and one id of the boot: a launcher starts two ranks "
-    "on each GPU ('Duplicate GPU detected'), and nothing is compared",
-    manual=ONE_NAME,
-)
-def one_machine(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """Another name of the inventory is the same machine: one host name, one boot."""
-    names = same_machine(state, nodes)
+@check("host.one-machine")
+def one_machine(at: At) -> Iterator[Fault]:
+    names = same_machine(at.node, at.nodes)
     if len(names) > 1:
         yield Fault(
             subject=Thing("inventory"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.nodes import Nodes, plain
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Thing
 from gpu_node.drift.host.rules_machine import same_machine
 from gpu_node.drift.ssh.rules_mesh import unresolved
@@ -16,42 +16,29 @@ from gpu_node.inventories.schema import NodeWanted
 _GLOO = "GLOO_SOCKET_IFNAME"
 
 
-@rule(
-    "host.name",
-    ("info", "error"),
-    between=True,
-    several=True,
-    always=True,
-    why="gloo resolves the node's own name, and listens on loopback where that is its "
-    "address, or no address of this node: the others connect to themselves, 'Gloo "
-    "connectFullMesh failed' with remote=[127.0.0.1]",
-    manual="set the name (hostnamectl set-hostname NAME), and write a line with the node's address "
-    "and this name into /etc/hosts",
-    alone="Export GLOO_SOCKET_IFNAME=INTERFACE in the shell of the launcher.",
-)
-def name(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The node's own name leads to loopback, or is not that of the inventory."""
-    own = state.host.name
-    if own is None or not (nodes.others or nodes.newcomer):
+@check("host.name")
+def name(at: At) -> Iterator[Fault]:
+    own = at.node.host.name
+    if own is None or not (at.nodes.others or at.newcomer):
         return
     # The mesh gives a newcomer the lines of /etc/hosts that it lacks.
-    listens = "" if nodes.newcomer else _listens_on(state)
-    is_same = _short(own.name) == _short(nodes.name)
-    if listens and not (state.env.launcher or {}).get(_GLOO):
+    listens = "" if at.newcomer else _listens_on(at.node)
+    is_same = _short(own.name) == _short(at.nodes.name)
+    if listens and not (at.node.env.launcher or {}).get(_GLOO):
         # One finding for one cause: the same name is judged with those of all other nodes.
-        known = {each.peer for each in unresolved(state, wanted, nodes)}
-        if not (is_same and nodes.name in known):
-            yield _on_loopback(own.name, listens, _address(state, wanted, nodes))
+        known = {each.peer for each in unresolved(at.node, at.wanted, at.nodes)}
+        if not (is_same and at.nodes.name in known):
+            yield _on_loopback(own.name, listens, _address(at.node, at.wanted, at.nodes))
             return
     # A machine with two names is not called by both of them.
-    if not is_same and len(same_machine(state, nodes)) <= 1:
+    if not is_same and len(same_machine(at.node, at.nodes)) <= 1:
         yield Fault(
             subject=Thing("host name"),
             found=own.name,
-            wanted=nodes.name,
+            wanted=at.nodes.name,
             cause="logs of jobs, and errors of NCCL and torch, name the node differently than the "
             "inventory; nothing else depends on it",
-            fix=f"hostnamectl set-hostname {nodes.name}, or name it so in the inventory",
+            fix=f"hostnamectl set-hostname {at.nodes.name}, or name it so in the inventory",
         )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.finding import Severity
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path
+from gpu_node.drift.host.rules_disk import largest
 from gpu_node.drift.tables import rows
 from gpu_node.drift.units import size
 from gpu_node.facts.host.newcomer import System
@@ -27,18 +28,11 @@ _MIB = 1024**2
 _SHOWN = 3
 
 
-@rule(
-    "host.system",
-    ("error", "warning"),
-    newcomers=True,
-    why="the deploy has steps for the releases of some families, and files for x86_64",
-    manual="install a release that is supported; of an untested one, check the dry run carefully",
-)
-def system(state: HostState, wanted: object) -> Iterator[Fault]:
-    """No step of the deploy supports the system or its architecture, or none was tested there."""
-    if state.system is not None:
-        yield from _release(state.system)
-        yield from _architecture(state.system.machine)
+@check("host.system")
+def system(at: At[HostState]) -> Iterator[Fault]:
+    if at.here.system is not None:
+        yield from _release(at.here.system)
+        yield from _architecture(at.here.system.machine)
 
 
 def _release(installed: System) -> Iterator[Fault]:
@@ -86,17 +80,9 @@ def _unfit(subject: str, found: str, wanted: str, why: str, severity: Severity) 
     return Fault(subject, found, wanted, why, fix, severity=severity)
 
 
-@rule(
-    "host.space-for-deploy",
-    ("error", "warning"),
-    newcomers=True,
-    why="packages, a kernel's headers and builds need room; what is installed by half is worse "
-    "than what is not",
-    manual="make room: du -xh PATH | sort -h",
-)
-def space_for_deploy(state: HostState, wanted: object) -> Iterator[Fault]:
-    """A local file system has too little room for what a deploy installs."""
-    for disk in state.disks or ():
+@check("host.space-for-deploy")
+def space_for_deploy(at: At[HostState]) -> Iterator[Fault]:
+    for disk in at.here.disks or ():
         yield from _space(disk)
 
 
@@ -115,13 +101,13 @@ def room(disk: Disk) -> str:
 
 def _space(disk: Disk) -> Iterator[Fault]:
     need, free = needs(disk), disk.inodes_free
-    make_room = f"make room on {disk.point}: du -xh {disk.point} | sort -h"
+    make_room = f"make room on {disk.point}: {largest(disk.point)}"
     if disk.available < max(need, _MIB):
         why = f"packages, headers and builds may need {size(need)} there" if need else "it is full"
         yield _too_small(disk, room(disk), size(max(need, _MIB)), why, make_room)
     elif free is not None and free < _INODES and need:
         why = "a kernel's headers alone are 20000 files"
-        make_room = f"make room on {disk.point}: du --inodes -x {disk.point}"
+        make_room = f"make room on {disk.point}: {largest(disk.point, by_inodes=True)}"
         yield _too_small(disk, f"{free} inodes free", f"{_INODES} inodes", why, make_room)
     elif disk.available < _PLENTY * need:
         why = f"{size(need)} may be needed there, and more for updates"
@@ -140,32 +126,23 @@ def _grave(wanted: NodeWanted) -> Severity:
     return "error" if wanted.driver is not None or by_nccl else "warning"
 
 
-@rule(
-    "host.package-manager",
-    ("error", "warning"),
-    whole=True,
-    newcomers=True,
-    why="the deploy installs packages by apt, dnf or yum, and waits while another program holds "
-    "their lock",
-    manual="use a system of the apt or the rpm family, and wait until another installation ends",
-)
-def package_manager(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """There is no package manager that the deploy knows, or another program holds its lock."""
-    if state.nccl.manager == "none":
+@check("host.package-manager")
+def package_manager(at: At) -> Iterator[Fault]:
+    if at.node.nccl.manager == "none":
         yield Fault(
             subject="package manager",
             found="none",
             wanted="apt-get, dnf or yum",
             cause="neither apt-get nor dnf nor yum is installed: nothing can be installed",
             fix="use a system of the apt or the rpm family",
-            severity=_grave(wanted),
+            severity=_grave(at.wanted),
         )
-    elif state.host.package_lock:
-        held = state.host.package_lock
+    elif at.node.host.package_lock:
+        held = at.node.host.package_lock
         holders = ", ".join(f"pid {each.pid} ({each.command})" for each in held)
         yield Fault(
             subject="package manager",
-            found=state.nccl.manager or "unknown",
+            found=at.node.nccl.manager or "unknown",
             wanted="its lock is free",
             cause=f"its lock is held: a deploy waits for {holders}",
             fix="wait until it ends",
@@ -173,32 +150,23 @@ def package_manager(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         )
 
 
-@rule(
-    "host.repositories",
-    ("error", "warning"),
-    whole=True,
-    newcomers=True,
-    why="the deploy installs from them; yum and dnf end at the first one that does not answer",
-    manual="correct the address, the proxy or the resolver, or disable repositories that are not "
-    "needed",
-)
-def repositories(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A repository of packages does not answer, or there is none."""
-    sources = state.host.repositories
+@check("host.repositories")
+def repositories(at: At) -> Iterator[Fault]:
+    sources = at.node.host.repositories
     if sources is None:
         return
     bad = [source for source in sources if source.state == "bad"]
     unclear = [source for source in sources if source.state == "unknown"]
     if bad or not sources:
         # yum and dnf end at the first one that is silent; apt takes what it has.
-        passes = state.nccl.manager == "apt-get" and len(bad) < len(sources)
+        passes = at.node.nccl.manager == "apt-get" and len(bad) < len(sources)
         yield Fault(
             subject="repositories",
             found=answering(sources),
             wanted="each of them answers",
             cause=_reasons(bad) if bad else "nothing can be installed",
-            fix=_cure(state) if bad else "add some, or a mirror",
-            severity="warning" if passes else _grave(wanted),
+            fix=_cure(at.node) if bad else "add some, or a mirror",
+            severity="warning" if passes else _grave(at.wanted),
         )
     elif unclear:
         yield Fault(
@@ -231,20 +199,3 @@ def _cure(state: NodeState) -> str:
             "mirrorlist, and set baseurl to its archive (the vault) or to your mirror"
         )
     return ""
-
-
-@rule(
-    "host.machine-id",
-    "warning",
-    newcomers=True,
-    why="systemd, DHCP and logs identify machines by it; a copied disk is found by it",
-    manual="run systemd-machine-id-setup",
-)
-def machine_id(state: HostState, wanted: object) -> Iterator[Fault]:
-    """The machine has no id of its own."""
-    if state.machine_id == "":
-        yield Fault(
-            subject="machine-id",
-            found="none",
-            wanted="an id of its own",
-        )

@@ -4,35 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.nodes import Newcomer, Nodes, plain
-from gpu_node.drift.engine.rule import Fault, rule
-from gpu_node.drift.engine.unlike import unknown
+from gpu_node.drift.engine.nodes import Newcomer, plain
+from gpu_node.drift.engine.rule import At, Fault, check, unknown
 from gpu_node.drift.network.interfaces import is_never
 from gpu_node.facts.network.state import NetworkState
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import Peer
-from gpu_node.inventories.schema import NodeWanted
 
 SUBJECT = "a node already"
-_NEW_ID = "rm /etc/machine-id; systemd-machine-id-setup; then reboot"
+# systemd-machine-id-setup takes the id of D-Bus, where that has one.
+_NEW_ID = "rm -f /etc/machine-id /var/lib/dbus/machine-id; systemd-machine-id-setup; then reboot"
 
 
-@rule(
-    "host.node-already",
-    ("error", "warning"),
-    between=True,
-    newcomers=True,
-    why="two names of one machine get two ranks on each GPU, and a copied disk has the host keys "
-    "and the machine-id of another node",
-    manual="onboard it as the node that it is, or give the copy a new machine-id and address",
-)
-def node_already(node: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The server is a node of the cluster, a copy of its disk, or has its address."""
-    newcomer = nodes.newcomer
-    for peer in nodes.others if newcomer else ():
-        state = nodes.states.get(peer.name)
+@check("host.node-already")
+def node_already(at: At) -> Iterator[Fault]:
+    newcomer = at.newcomer
+    for peer in at.nodes.others if newcomer else ():
+        state = at.of(peer.name)
         if newcomer is not None and state is not None:
-            yield from _twin(node, peer, state, newcomer)
+            yield from _twin(at.node, peer, state, newcomer)
 
 
 def _twin(node: NodeState, peer: Peer, state: NodeState, newcomer: Newcomer) -> Iterator[Fault]:

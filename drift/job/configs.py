@@ -225,8 +225,11 @@ def _slots(text: str) -> int | None:
         return None
 
 
-def mpi_hosts(entries: Sequence[str]) -> dict[str, int | None] | Wrong:
-    """Return the slots of each host of mpirun's -H or of its hostfile; None where none is given."""
+def mpi_hosts(entries: Sequence[str], usual: int | None) -> dict[str, int | None] | Wrong:
+    """Return the slots of each host of mpirun's -H or of its hostfile.
+
+    `usual`: what a host has without a number; None: unknown.
+    """
     hosts: dict[str, int | None] = {}
     for number, entry in enumerate(entries, 1):
         words = entry.partition("#")[0].strip()
@@ -236,7 +239,7 @@ def mpi_hosts(entries: Sequence[str]) -> dict[str, int | None] | Wrong:
             return Wrong(_OTHER_FORM, allowed, line=number)
         if match:
             words = match[2] or match[3]
-            slots = _slots(words) if words else None
+            slots = _slots(words) if words else usual
             if words and slots is None:
                 return Wrong(f"{words[:20]} slots", f"0 to {MOST_GPUS}", line=number)
             hosts[match[1]] = None if slots is None else (hosts.get(match[1]) or 0) + slots

@@ -39,6 +39,7 @@ from gpu_node.facts.probe.words import is_file_name, is_host_name
 from gpu_node.inventories.wanted import JobsWanted
 
 # Where DeepSpeed and accelerate look without an option.
+_ENDS = "the launcher ends at its start with an error of its command line"
 _HOSTFILE, _ACCELERATE = "/job/hostfile", "~/.cache/huggingface/accelerate/default_config.yaml"
 _PORT, _RENDEZVOUS_PORT = 29500, 29400
 _CONFIGS = ("deepspeed_config", "deepspeed", "ds_config", "deepspeed_config_file")
@@ -49,6 +50,12 @@ _SUFFIX = re.compile(r"\.(py|json|jsonl|ya?ml|txt|csv|parquet|arrow|bin|pt|model
 # What the program of the job may look for itself: files of these names.
 _GLOB = re.compile(r"[*?]|\[[^\[\]]+\]")
 _MOST_PATHS = 64
+_OVERSUBSCRIBES = re.compile("(?<!no)(?<!no_)oversubscribe", re.IGNORECASE)
+_SLOTS = {
+    "cause": "Open MPI ends with 'There are not enough slots available in the system'; a host of "
+    "-H has one slot without a number",
+    "fix": "name the slots: -H HOST:N, or slots=N in the hostfile; or add --oversubscribe",
+}
 # The one host that DeepSpeed knows without a hostfile.
 _LOCALHOST = "localhost"
 
@@ -267,6 +274,8 @@ class Job:
     unfound: tuple[str, ...] = ()
     # The user as whom a hostfile lets the ranks of a node run, where it names one.
     users: Mapping[str, str] = field(default_factory=dict)
+    # The nodes to which its launcher logs in by name: a hostfile may have addresses.
+    named: frozenset[str] = frozenset()
 
     @property
     def world(self) -> int | None:
@@ -356,10 +365,12 @@ class _Making:
     gpus: dict[str, Sequence[int]] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
     users: dict[str, str] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
 
     def job(self) -> Job:
         self.accelerate = self._accelerate()
         config = self._config()
+        self._no_script()
         self._numbers()
         members = self._members()
         return Job(
@@ -378,6 +389,7 @@ class _Making:
                 if each.name.startswith(CONDA) and not each.path
             ),
             self.users,
+            frozenset(self.named if self.given.launch.starter else ()),
         )
 
     def _add(self, rule: str, about: object, found: str, wanted: str, **more: str) -> None:
@@ -392,15 +404,7 @@ class _Making:
         """
         for each in self.given.launch.nested:
             row = each.row
-            for option, meant in each.wrong.items():
-                found = Fault(
-                    Thing(option),
-                    f"not an option of {each.kind}",
-                    meant,
-                    "the launcher ends with an error, unless it is of a later release",
-                    severity="warning",
-                )
-                self.faults.setdefault(NODES, []).append(found)
+            self.faults.setdefault(NODES, []).extend(self._wrong_options(each))
             for name, number in row.numbers.items():
                 if (text := each.options.get(name)) and not number.has(text):
                     rule = MASTER if name == row.roles.get("port") else NODES
@@ -409,6 +413,38 @@ class _Making:
         named, port = launch.option("rdzv_endpoint"), launch.endpoint and launch.endpoint[1]
         if named and (not launch.endpoint or (port and not PORT.has(port))):
             self._add(MASTER, "--rdzv_endpoint", named, f"HOST:PORT, {PORT.allowed}")
+
+    def _no_script(self) -> None:
+        """Keep a launcher that needs a script, and has none, as a fault."""
+        last = self.given.launch.innermost
+        is_help = last.options.keys() & {"help", "h", "version"}
+        if last.row.releases and not (last.script or last.others or last.unknown or is_help):
+            self._add(NODES, "program", "none", "a script behind the options", cause=_ENDS)
+
+    def _wrong_options(self, launch: Launch) -> Iterator[Fault]:
+        """Yield the options that stop a launcher; a warning where its release may have them."""
+        releases = launch.row.releases
+        if releases is None:
+            return
+        versions = {each.packages.get(releases.package, "") for each in self.state.pythons or ()}
+        version = next(iter(versions - {""}), "") if len(versions - {""}) == 1 else ""
+        is_sure = releases.has(version)
+        release = version if is_sure else f"{releases.first} to {releases.last}"
+        why = f"{releases.package} {release} has no such option: {_ENDS}"
+        for option, meant in launch.wrong.items():
+            # No release takes a dash where the option has _.
+            is_dash = option.replace("-", "_") == meant.replace("-", "_")
+            yield Fault(
+                Thing(option),
+                f"not an option of {launch.kind}",
+                meant,
+                why,
+                f"write {meant.replace(', ', ' or ')}",
+                severity=None if is_sure or is_dash else "warning",
+            )
+        for option in launch.others if is_sure else ():
+            found, wanted = f"not an option of {launch.kind}", "an option of its --help"
+            yield Fault(Thing(option), found, wanted, why, f"remove {option}, or correct it")
 
     def _wrong(self, rule: str, path: str, wrong: Wrong) -> None:
         key = f"{wrong.key}: " if wrong.key else ""
@@ -520,7 +556,7 @@ class _Making:
             return None
         chosen = configs.filtered({_LOCALHOST: MOST_GPUS}, include, launch.option("exclude"))
         if isinstance(chosen, Wrong):
-            allowed = f"{_LOCALHOST}: without a hostfile there is no other host"
+            allowed = f"{_LOCALHOST}, as there is no hostfile"
             found = f"{chosen.found}: none is named, and {_HOSTFILE} is missing"
             fix = "name it: --hostfile FILE; gpu-node hostfile INVENTORY prints one"
             self._add(NODES, "--include", found, allowed, fix=fix)
@@ -538,7 +574,8 @@ class _Making:
         entries = named.split(",") if named else text.split("\n") if text else []
         if not entries:
             return {self.launcher: ranks if not entries and not path else None}
-        hosts = configs.mpi_hosts(entries)
+        # Open MPI counts the cores of a hostfile's host, MPICH begins again with the first host.
+        hosts = configs.mpi_hosts(entries, 1 if named and not launch.is_hydra else None)
         if isinstance(hosts, Wrong):
             self._wrong(NODES, path or "-H", hosts)
             return {self.launcher: None}
@@ -548,9 +585,10 @@ class _Making:
         slots = {host: count or 1 for host, count in hosts.items()}
         total = sum(slots.values())
         if ranks and ranks > total and all(hosts.values()):
-            is_over = "oversubscribe" not in launch.options
-            if is_over:
-                self._add(NODES, "-np", str(ranks), f"at most {total}, the slots of the hosts")
+            words = (*launch.options, launch.option("map_by"), *self.given.variables(True))
+            if not any(_OVERSUBSCRIBES.search(each) for each in words if each):
+                allowed = f"at most {total}, the slots of the hosts"
+                self._add(NODES, "-np", str(ranks), allowed, **_SLOTS)
         per = launch.count("npernode")
         placed: dict[str, int | None] = {}
         left = ranks if ranks is not None else total
@@ -585,7 +623,7 @@ class _Making:
         rank = launch.count("rank")
         is_elastic = ":" in (launch.role("nodes") or "")
         if nodes and rank is not None and rank >= nodes and not is_elastic:
-            allowed = f"0 to {nodes - 1}: nodes are counted from 0, and there are {nodes}"
+            allowed = f"0 to {nodes - 1}, for {nodes} nodes"
             self._add(NODES, f"--{launch.row.roles['rank']}", str(rank), allowed)
 
     def _counts(self, outer: Launch, launch: Launch) -> tuple[int | None, int | None]:
@@ -621,8 +659,9 @@ class _Making:
         if launch.is_unknown("num_processes"):
             total = launch.count("num_processes")
         if nodes and total and total % nodes:
-            wanted = f"a multiple of num_machines, {nodes}: it counts the ranks of all nodes"
-            self._add(NODES, "num_processes", str(total), wanted)
+            wanted = f"a multiple of num_machines, {nodes}"
+            cause = "it counts the ranks of all nodes: accelerate starts as many on each"
+            self._add(NODES, "num_processes", str(total), wanted, cause=cause)
         return nodes, total // nodes if nodes and total else None
 
     def _placed(
@@ -642,6 +681,8 @@ class _Making:
                 self._add(NODES, host, found, "a node of the inventory", fix=fix)
                 continue
             placed[name] = count
+            if name == address:
+                self.named.add(name)
             if user:
                 self.users[name] = user
             if gpus:

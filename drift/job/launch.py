@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpu_node.drift.job.launchers import Before, Launcher, Sent, table
-from gpu_node.drift.job.names import ACCELERATE, CONDA, MPIRUN, UNKNOWN
+from gpu_node.drift.job.names import ACCELERATE, CONDA, DEEPSPEED, MPIRUN, UNKNOWN
 
-SRUN, PYTHON = "srun", "python"
+SRUN, PYTHON, PDSH = "srun", "python", "pdsh"
 # A script that a launcher starts, and what starts a container.
 SHELL, CONTAINER = "sh", "container"
 SHELLS = ("sh", "bash", "dash", "zsh", "ksh")
@@ -79,6 +79,14 @@ class Launch:
         named = self.option("rdzv_endpoint")
         match = _ENDPOINT.fullmatch(named) if named else None
         return (match[1], match[2]) if match else None
+
+    @property
+    def starter(self) -> str:
+        """What logs in to the other nodes and starts their ranks; empty where nothing does."""
+        if self.kind != DEEPSPEED:
+            return self.kind if self.kind == MPIRUN else ""
+        named = (self.option("launcher") or PDSH).lower()
+        return "" if named == "slurm" or "no_ssh" in self.options else named
 
     @property
     def is_job(self) -> bool:

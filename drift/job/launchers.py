@@ -12,6 +12,8 @@ from typing import Annotated, Literal, NamedTuple
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
+from gpu_node.inventories.versions import numbers
+
 _DIGITS = re.compile(r"-?[0-9]{1,9}")
 _VALUE = re.compile(r"(?!-)|-$|-[0-9.]+$|-.* ", re.DOTALL)
 
@@ -37,7 +39,7 @@ class Number(_Row):
 
     @property
     def allowed(self) -> str:
-        return f"a number, {self.least} to {self.most}{self.words and f', or {self.words}'}"
+        return f"{self.least} to {self.most}{self.words and f', or {self.words}'}"
 
     def read(self, text: str) -> int | None:
         """Return the number that a text is; None where it is none, or out of the range."""
@@ -164,9 +166,23 @@ class Sent(_Row):
     variables: Words = ()
 
 
+class Releases(_Row):
+    """The releases of a package, from the first to the last, for which a row is complete."""
+
+    package: str
+    first: str
+    last: str
+
+    def has(self, version: str) -> bool:
+        """Whether a release, such as 0.14.2, is one of them."""
+        return numbers(self.first) <= numbers(version)[:2] <= numbers(self.last)
+
+
 class Launcher(Program):
     """A launcher; its rows are explained in launchers.yml."""
 
+    releases: Releases | None = None
+    ranks: str = ""
     roles: Mapping[str, str] = {}
     numbers: Mapping[str, Number] = {}
     sends: Sent = Sent()

@@ -8,11 +8,12 @@ from gpu_node.drift.engine.blocking import blocks_a_job, kinds
 from gpu_node.drift.engine.finding import Finding, OffFinding
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.job.job import Job
-from gpu_node.drift.job.launch import CONTAINER
-from gpu_node.drift.job.names import DEEPSPEED, MPIRUN, UNKNOWN
+from gpu_node.drift.job.launch import CONTAINER, PDSH
+from gpu_node.drift.job.names import NODES, UNKNOWN
 from gpu_node.drift.network.rules import launcher_override
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.problems import problems
+from gpu_node.drift.toolchain.rules_build import pdsh
 from gpu_node.facts.probe.words import is_file_name
 from gpu_node.inventories.fields.kinds import IFNAME
 from gpu_node.inventories.plurals import counted
@@ -24,9 +25,9 @@ def stopping(report: Report, job: Job) -> Report:
     These are the errors of rules that stop such a job, what could not be read, everything about
     what the job asks, and the findings that explain one of these.
     """
-    of_it = kinds(len(job.members), job.given.launch.kind in (DEEPSPEED, MPIRUN))
-    # job.variable judges the variables of the line, and of this shell where it starts the job.
     given, launch = job.given, job.given.launch
+    of_it = kinds(len(job.members), bool(launch.starter))
+    # job.variable judges the variables of the line, and of this shell where it starts the job.
     is_judged = given.here is not None or launch.is_cut or IFNAME in launch.variables
 
     def bears(name: str, finding: Finding) -> bool:
@@ -34,7 +35,9 @@ def stopping(report: Report, job: Job) -> Report:
         is_sent = given.is_deepspeed and name == job.launcher and not is_judged
         if rule is launcher_override and not is_sent:
             return False
-        if rule is None or rule.command or rule.stops == "asks":
+        if rule is pdsh and launch.starter != PDSH:
+            return False
+        if rule is None or "a job" in rule.when or rule.stops == "asks":
             return True
         return blocks_a_job(finding, of_it)
 
@@ -85,7 +88,8 @@ def lines(job: Job, report: Report) -> Iterator[str]:
     count = sum(any(_stops(one.finding) for one in each.all) for each in listed)
     may = len(listed) - count - sum(each.severity == "info" for each in listed)
     if count:
-        yield "This thing will stop it:" if count == 1 else f"These {count} things will stop it:"
+        things = "This thing" if count == 1 else f"These {count} things"
+        yield f"{things} will stop it{f', and {may} more may' if may else ''}:"
     elif may:
         yield f"Nothing will stop it for certain; {counted(may, 'thing')} may:"
     else:
@@ -104,13 +108,14 @@ def _unknown(job: Job) -> Iterator[str]:
     can be no name.
     """
     launch = job.given.launch
+    judged = {str(fault.subject) for fault in job.faults.get(NODES, ())}
     for each in launch.nested:
         for name, text in each.options.items():
             if not is_file_name(text) or (not text and name in each.row.numbers):
                 yield each.row.spelled(name)
         if not is_file_name(each.script):
             yield "the program of the job"
-        yield from each.others
+        yield from (option for option in each.others if option not in judged)
     yield from (
         f"--{name}" if name else "an argument"
         for name, text in job.given.arguments

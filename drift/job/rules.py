@@ -10,7 +10,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from gpu_node.drift.engine.nodes import Nodes, plain
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path, Variable
 from gpu_node.drift.host.rules_job import found_gpus, gpus_of
 from gpu_node.drift.job.names import ACCELERATE, CONDA, CONFIG, DEEPSPEED, MASTER, NODES, TORCHRUN
@@ -19,13 +19,11 @@ from gpu_node.facts.network.state import Address, NetworkState
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.file_systems import Place, are_shared
 from gpu_node.inventories.fields.addresses import is_address, is_loopback
-from gpu_node.inventories.schema import NodeWanted
 
 if TYPE_CHECKING:  # what reads a line is for check-job alone
     from gpu_node.drift.job.job import Job
     from gpu_node.drift.job.launch import Launch
 
-COMMAND = "check-job"
 _NAME_IT = "add --master_addr ADDRESS, and --node_rank on each node"
 
 
@@ -44,23 +42,14 @@ def _first(job: Job, nodes: Nodes) -> JobState | None:
     return state.job if state and job.launcher != nodes.name else None
 
 
-@rule(
-    "job.config",
-    "error",
-    between=True,
-    command=COMMAND,
-    stops="every",
-    why="the job ends before its first step: each rank reads this file",
-    manual="correct the file on every node, or copy that of the launching node",
-)
-def config(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """A configuration of the job cannot be read, or differs from that of the launching node."""
-    job = job_in(nodes)
-    if nodes.name == job.launcher:
+@check("job.config")
+def config(at: At) -> Iterator[Fault]:
+    job = job_in(at.nodes)
+    if at.nodes.name == job.launcher:
         yield from job.faults.get(CONFIG, ())
         return
-    first = _first(job, nodes)
-    mine = {file.path: file for file in state.job.files or () if not file.problem}
+    first = _first(job, at.nodes)
+    mine = {file.path: file for file in at.node.job.files or () if not file.problem}
     for file in (first.files if first else None) or ():
         own = mine.get(file.path) if job.given.is_clear(file.path, False) else None
         if file.path == job.config_name and own and not file.problem and own.text != file.text:
@@ -68,27 +57,19 @@ def config(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault
                 Path(file.path),
                 "another content",
                 f"the same as on {job.launcher}",
-                "ranks with other settings wait for collectives that the others do not call",
+                "ranks with other settings may wait for collectives that the others do not call",
+                severity="warning",
             )
 
 
-@rule(
-    "job.nodes",
-    ("error", "warning"),
-    between=True,
-    command=COMMAND,
-    stops="every",
-    why="the launcher ends at once, waits for ranks that do not start, or starts fewer than meant",
-    manual="correct the hostfile or the option; gpu-node hostfile INVENTORY prints a hostfile",
-)
-def members(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The job names nodes that the inventory lacks, wrong numbers, or no option of its launcher."""
-    job = job_in(nodes)
-    if nodes.name == job.launcher:
+@check("job.nodes")
+def members(at: At) -> Iterator[Fault]:
+    job = job_in(at.nodes)
+    if at.nodes.name == job.launcher:
         yield from job.faults.get(NODES, ())
-        yield from _processes(nodes, job)
-    yield from _machine_rank(nodes, job)
-    user, own = job.users.get(nodes.name), state.env.user
+        yield from _processes(at.nodes, job)
+    yield from _machine_rank(at.nodes, job)
+    user, own = job.users.get(at.nodes.name), at.node.env.user
     if user and own and user != own.name:
         yield Fault(
             "user",
@@ -105,7 +86,11 @@ def _processes(nodes: Nodes, job: Job) -> Iterator[Fault]:
     launch, file = job.given.launch.innermost, job.accelerate
     chosen = launch.option("gpu_ids") or (file and file.gpu_ids) or "all"
     is_chosen = chosen != "all" or "CUDA_VISIBLE_DEVICES" in job.given.variables(True)
-    counts = [gpus_of(peer, nodes) for peer in nodes.peers if peer.name in job.members]
+    members = [peer for peer in nodes.peers if peer.name in job.members]
+    counts = [
+        found if state and (found := found_gpus(state)) is not None else gpus_of(peer, nodes)
+        for peer, state in ((peer, nodes.states.get(peer.name)) for peer in members)
+    ]
     if launch.kind != ACCELERATE or is_chosen or "cpu" in launch.options or None in counts:
         return
     total = launch.count("num_processes") or (file and file.num_processes) or 0
@@ -161,60 +146,49 @@ def _machine_ranks(nodes: Nodes) -> dict[str, int]:
     return found
 
 
-@rule(
-    "job.slots",
-    ("error", "warning"),
-    between=True,
-    command=COMMAND,
-    stops="every",
-    why="a rank without a GPU ends with 'CUDA error: invalid device ordinal', and the others wait",
-    manual="start at most one rank for each GPU: slots of the hostfile, or --nproc_per_node",
-)
-def slots(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The job starts more ranks on the node than it has GPUs, or names a GPU that it lacks."""
-    job = job_in(nodes)
-    gpus = wanted.gpu.count if wanted.gpu else found_gpus(state)
-    ranks = job.members.get(nodes.name)
-    if gpus is None and nodes.name in job.members and state.driver.devices == ():
-        cause = "a job on the CPU alone (gloo) starts all the same"
-        yield Fault("GPUs", "none", "a GPU for each rank", cause, severity="warning")
-    if gpus is None or nodes.name not in job.members:
+@check("job.slots")
+def slots(at: At) -> Iterator[Fault]:
+    job = job_in(at.nodes)
+    wanted, seen = at.wanted.gpu.count if at.wanted.gpu else None, found_gpus(at.node)
+    gpus = wanted if seen is None else seen
+    other = f" (inventory: {wanted})" if wanted is not None and gpus != wanted else ""
+    launch = job.given.launch
+    how = launch.innermost.row.ranks or launch.row.ranks
+    fix = f"start at most one rank for each GPU{how and ': '}{how}"
+    ranks = job.members.get(at.nodes.name)
+    has_none = seen is None and at.node.driver.own_devices == () and wanted != 0
+    if has_none and at.nodes.name in job.members:
+        cause = "" if wanted else "a job on the CPU alone (gloo) starts all the same"
+        least = f"a GPU for each rank{f' (inventory: {wanted})' if wanted else ''}"
+        yield Fault("GPUs", "none", least, cause, severity=None if wanted else "warning")
+    if has_none or gpus is None or at.nodes.name not in job.members:
         return
-    named = job.gpus.get(nodes.name, ())
-    own = job.given.variables(nodes.name == job.launcher)
+    named = job.gpus.get(at.nodes.name, ())
+    own = job.given.variables(at.nodes.name == job.launcher)
     words = own.get("CUDA_VISIBLE_DEVICES", "")
     chosen = [int(each) for each in words.split(",") if each.isdecimal() and len(each) < 5]
     needed = ranks or 1
-    if job.given.launch.innermost.kind == DEEPSPEED:
+    if launch.innermost.kind == DEEPSPEED:
         # It sets the variable for the ranks that are asked for, or makes --include of it.
         chosen, needed = ([], 0) if ranks else (chosen, len(chosen))
     # CUDA shows the GPUs before the first number that is none.
     visible = [*takewhile(lambda each: each < gpus, chosen)]
     if ranks is not None and ranks > gpus:
-        yield Fault("ranks", str(ranks), f"at most {gpus}, its GPUs")
+        yield Fault("ranks", str(ranks), f"at most {gpus}, its GPUs{other}", fix=fix)
     elif named and max(named) >= gpus:
         shown = ", ".join(map(str, named[:8])) + ", ..." * (len(named) > 8)
-        yield Fault("GPUs", shown, f"0 to {gpus - 1}")
+        yield Fault("GPUs", shown, f"0 to {gpus - 1}{other}")
     elif len(visible) < len(chosen) and needed > len(visible):
         yield Fault(Variable("CUDA_VISIBLE_DEVICES"), words, f"0 to {gpus - 1}")
     elif chosen and needed > len(visible):
-        yield Fault("ranks", str(ranks), f"at most {len(chosen)}: CUDA_VISIBLE_DEVICES={words}")
+        at_most = f"at most {len(chosen)}: CUDA_VISIBLE_DEVICES={words}"
+        yield Fault("ranks", str(ranks), at_most, fix=fix)
 
 
-@rule(
-    "job.batch",
-    "error",
-    between=True,
-    command=COMMAND,
-    stops="every",
-    why="DeepSpeed ends with 'Check batch related parameters. train_batch_size is not equal to "
-    "micro_batch_per_gpu * gradient_acc_step * world_size'",
-    manual="leave one of the three out of the configuration: DeepSpeed computes it",
-)
-def batch(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The batch sizes of DeepSpeed's configuration do not fit the number of ranks."""
-    job = job_in(nodes)
-    if nodes.name != job.launcher or job.config is None:
+@check("job.batch")
+def batch(at: At) -> Iterator[Fault]:
+    job = job_in(at.nodes)
+    if at.nodes.name != job.launcher or job.config is None:
         return
     sizes, world = job.config, job.world
     micro, steps = sizes.train_micro_batch_size_per_gpu, sizes.gradient_accumulation_steps
@@ -243,24 +217,15 @@ def batch(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]
         yield Fault("train_batch_size", str(total), f"a multiple of {factors}")
 
 
-@rule(
-    "job.path",
-    ("error", "warning"),
-    between=True,
-    command=COMMAND,
-    stops="every",
-    why="the ranks of this node end with 'No such file or directory', and the others wait for them",
-    manual="copy it to the node (workspace: in the inventory), or mount what the others have",
-)
-def path(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """A path of the job is missing on the node, closed, or local where others share it."""
-    job = job_in(nodes)
-    outputs, is_launcher = job.given.paths, nodes.name == job.launcher
-    first = _first(job, nodes)
-    clear = [each for each in state.job.paths or () if job.given.is_clear(each.path, is_launcher)]
-    missing = {each.path for each in state.job.paths or () if each.kind == "missing"}
+@check("job.path")
+def path(at: At) -> Iterator[Fault]:
+    job = job_in(at.nodes)
+    outputs, is_launcher = job.given.paths, at.nodes.name == job.launcher
+    first = _first(job, at.nodes)
+    clear = [each for each in at.node.job.paths or () if job.given.is_clear(each.path, is_launcher)]
+    missing = {each.path for each in at.node.job.paths or () if each.kind == "missing"}
     # job.config reports a file that the launching node has not.
-    unread = {each.path for each in state.job.files or () if each.problem == "missing"}
+    unread = {each.path for each in at.node.job.files or () if each.problem == "missing"}
     unread -= {job.given.odd_script}
     reported = unread if is_launcher else set()
     theirs = {each.path: each for each in (first.paths if first else None) or ()}
@@ -315,24 +280,15 @@ _SAVED = 14
 _LEAST_FREE = 1 << 30
 
 
-@rule(
-    "job.space",
-    "error",
-    between=True,
-    command=COMMAND,
-    stops="every",
-    why="the job runs until its first checkpoint, and ends with 'No space left on device'",
-    manual="free the space, or write to another file system",
-)
-def space(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """A path that the job writes to has no room for one checkpoint."""
-    job = job_in(nodes)
+@check("job.space")
+def space(at: At) -> Iterator[Fault]:
+    job = job_in(at.nodes)
     outputs = job.given.paths
-    parameters = wanted.jobs.parameters if wanted.jobs else None
+    parameters = at.wanted.jobs.parameters if at.wanted.jobs else None
     needed = parameters * _SAVED if parameters else _LEAST_FREE
-    for each in state.job.paths or ():
+    for each in at.node.job.paths or ():
         shares = 1 if each.place and each.place.is_network else max(len(job.members), 1)
-        is_clear = job.given.is_clear(each.path, nodes.name == job.launcher)
+        is_clear = job.given.is_clear(each.path, at.nodes.name == job.launcher)
         if (
             is_clear
             and outputs.get(each.path)
@@ -351,27 +307,17 @@ def _gib(count: int) -> str:
 _COMPARED = ("torch", "deepspeed", "accelerate")
 
 
-@rule(
-    "job.program",
-    ("error", "warning"),
-    between=True,
-    command=COMMAND,
-    stops="every",
-    why="a launcher starts its ranks in a shell that is not a login: ~/.bashrc of Debian and "
-    "Ubuntu ends there before its last lines, and conda is not activated",
-    manual="name the program by its whole path, of an environment that each node has",
-)
-def program(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """A program of the line, its Python or its torch is missing, or of another version."""
-    job = job_in(nodes)
-    pythons = {each.path: each for each in state.job.pythons or ()}
-    first = _first(job, nodes)
+@check("job.program")
+def program(at: At) -> Iterator[Fault]:
+    job = job_in(at.nodes)
+    pythons = {each.path: each for each in at.node.job.pythons or ()}
+    first = _first(job, at.nodes)
     # DeepSpeed's launcher runs on its own node alone, and gives each node the path of its Python.
     is_sent = job.given.is_deepspeed and first is not None
-    is_launcher = nodes.name == job.launcher
+    is_launcher = at.nodes.name == job.launcher
     there = {each.path: each for each in (first.pythons if first else None) or ()}
     theirs = _programs(first)
-    found = theirs if is_sent else _programs(state.job)
+    found = theirs if is_sent else _programs(at.node.job)
     for name in job.given.programs if found else ():
         named = job.given.program(name, is_launcher or is_sent)
         each = found.get(named, Program(name=named or name, path="", python=""))
@@ -451,44 +397,35 @@ def _unlike(job: Job, own: Python | None, other: Python | None) -> Iterator[Faul
             )
 
 
-@rule(
-    "job.master",
-    ("error", "warning"),
-    between=True,
-    command=COMMAND,
-    stops="every",
-    why="all ranks meet at this address and port: without it they wait, and end with a time-out",
-    manual="name the address of the first node that the others reach, and a free port above 1023",
-)
-def master(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The ranks cannot meet: the master address or port is wrong, or taken."""
-    job = job_in(nodes)
+@check("job.master")
+def master(at: At) -> Iterator[Fault]:
+    job = job_in(at.nodes)
     address, port = job.master
     several = len(job.members) > 1
     launch = job.given.launch.innermost
-    if nodes.name == job.launcher:
+    if at.nodes.name == job.launcher:
         yield from job.faults.get(MASTER, ())
     if address and "standalone" not in launch.options:
-        yield from _address(state, nodes, job, address)
-    elif several and nodes.name == job.launcher and _is_alone(job, launch):
+        yield from _address(at.node, at.nodes, job, address)
+    elif several and at.nodes.name == job.launcher and _is_alone(job, launch):
         found = "none: torchrun takes 127.0.0.1"
         cause = "each node would wait for itself"
         yield Fault("master address", found, "that of the first node", cause, _NAME_IT)
     elif job.given.is_deepspeed and not address and several and not job.given.is_inside:
-        yield from _default_address(state, nodes, job)
-    is_there = nodes.name == next(iter(job.members), None)
+        yield from _default_address(at.node, at.nodes, job)
+    is_there = at.nodes.name == next(iter(job.members), None)
     if port is None or not is_there:
         return
     about = f"port {port}"
-    first = state.job.first_free_port
+    first = at.node.job.first_free_port
     if port == 0:
         yield Fault(about, "any free port", "one that all nodes know: 1 to 65535")
-    elif listening := (state.job.listening or {}).get(port):
+    elif listening := (at.node.job.listening or {}).get(port):
         where = "loopback" if all(map(_listens_on_loopback, listening)) else "all or some addresses"
         cause = "rank 0 ends with 'EADDRINUSE', 'The server socket has failed to listen'"
         fix = f"ss -ltnp 'sport = :{port}' shows the program: often a job that was left"
         yield Fault(about, f"taken: a program listens ({where})", "a free port", cause, fix)
-    elif first is not None and state.job.uid and port < first:
+    elif first is not None and at.node.job.uid and port < first:
         yield Fault(about, f"below {first}, which root alone may use", f"{first} to 65535")
 
 

@@ -8,17 +8,16 @@ from ipaddress import ip_interface
 from typing import TYPE_CHECKING
 
 from gpu_node.drift.engine.nodes import Nodes, plain
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Variable
 from gpu_node.drift.job.names import MPIRUN, UNKNOWN
-from gpu_node.drift.job.rules import COMMAND, job_in
+from gpu_node.drift.job.rules import job_in
 from gpu_node.drift.network.ifname import oldest
 from gpu_node.drift.network.interfaces import candidates, is_never, is_unset, selected
 from gpu_node.drift.network.reach import Ends, carriers, ends_at, outward, unreached
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
 from gpu_node.inventories.nccl_variables import is_unknown, misread, suggestion
-from gpu_node.inventories.schema import NodeWanted
 
 if TYPE_CHECKING:  # what reads a line is for check-job alone
     from gpu_node.drift.job.job import Job
@@ -38,27 +37,18 @@ _NO_INTERFACE = {
 }
 
 
-@rule(
-    "job.variable",
-    ("error", "warning"),
-    between=True,
-    command=COMMAND,
-    stops="several",
-    why="the line gives this variable to every rank, over what the node has",
-    manual="correct it in the line, or leave it out",
-)
-def variable(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """A variable that the line sets is unknown, misread, missing, or does not fit the node."""
-    job = job_in(nodes)
-    if nodes.name == job.launcher and job.given.launch.kind == MPIRUN:
-        yield from _of_open_mpi(state, nodes, job)
-    is_of_several = nodes.name in job.members and len(job.members) > 1
-    for name, value in job.given.variables(nodes.name == job.launcher).items():
+@check("job.variable")
+def variable(at: At) -> Iterator[Fault]:
+    job = job_in(at.nodes)
+    if at.nodes.name == job.launcher and job.given.launch.kind == MPIRUN:
+        yield from _of_open_mpi(at.node, at.nodes, job)
+    is_of_several = at.nodes.name in job.members and len(job.members) > 1
+    for name, value in job.given.variables(at.nodes.name == job.launcher).items():
         if UNKNOWN in value:
             continue
         if name in _ENDS and is_of_several and not is_unset(value):
-            yield from _interface(state, nodes, name, value)
-        if nodes.name != job.launcher:
+            yield from _interface(at.node, at.nodes, name, value)
+        if at.nodes.name != job.launcher:
             continue
         if is_unknown(name):
             near = suggestion(name)

@@ -2,4 +2,4 @@
 
 from gpu_node.drift.engine.areas import Hooks
 
-HOOKS = Hooks(key="limits.nofile", only_named=("limits.files", "limits.pam"))
+HOOKS = Hooks(only_named=("limits.files", "limits.pam"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from shlex import quote
 
 from gpu_node.drift.engine.finding import Severity
-from gpu_node.drift.engine.rule import Fault, on_subject, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Limit, Path
 from gpu_node.drift.host.machine import is_machine, trains
 from gpu_node.drift.limits import services
@@ -26,10 +26,10 @@ from gpu_node.drift.limits.pam_limits import (
 )
 from gpu_node.drift.units import at_least, conf_limit, limit
 from gpu_node.facts.limits.confirmed import OWN_FILES, PAM_STACK
-from gpu_node.facts.limits.state import Item, LimitsState
+from gpu_node.facts.limits.state import Item, LimitsState, Line
 from gpu_node.facts.limits.state import Limit as Value
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import LimitsWanted, NodeWanted
+from gpu_node.inventories.schema import LimitsWanted
 
 # PAM files that sshd reads itself or by the usual includes (Debian, Ubuntu; Red Hat).
 _SSHD_PAM = ("sshd", "common-session", "password-auth", "system-auth")
@@ -133,8 +133,8 @@ def _decided(state: LimitsState, wanted: LimitsWanted, item: Item) -> str:
 
 
 def _line(state: LimitsState, wanted: LimitsWanted, item: Item) -> str:
-    """Return the line for an SSH user who is not root, to ask the administrator for."""
-    if state.user is None or state.user.uid == 0 or " " in state.user.name:
+    """Return the line for the SSH user: `*` may leave out root, and a dash lower the hard limit."""
+    if state.user is None or " " in state.user.name:
         return ""
     kinds = ["soft"] if item == "stack" else lacking(state, wanted, item)
     value = conf_limit(getattr(wanted, item), item)
@@ -205,87 +205,54 @@ def _below(state: NodeState, item: Item, floor: Floor) -> Fault:
     )
 
 
-@rule(
-    "limits.above-nr-open",
-    "error",
-    step="limits",
-    under="limits",
-    always=True,
-    stops="logins",
-    why="the kernel grants at most fs.nr_open; pam_limits then fails, and on many systems "
-    "refuses the login",
-    manual="lower it, or raise fs.nr_open with sysctl first",
-    repair="Rewrites the limits file of gpu-node in /etc/security/limits.d.",
-    alone="Keep one session open: new logins may fail.",
-)
-def above_ceiling(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
-    """More open files are asked for than fs.nr_open allows; PAM may then refuse every login."""
-    if state.nr_open is None:
+@check("limits.above-nr-open")
+def above_ceiling(at: At[LimitsState, LimitsWanted]) -> Iterator[Fault]:
+    if at.here.nr_open is None:
         return
-    if above_nr_open(state, wanted):
-        asked = str(wanted.nofile)
-        yield _ceiling_fault("nofile in the inventory", asked, state.nr_open, False, stops=False)
-    for line in state.files or ():
-        if line.item == "nofile" and not grantable(state, line.value):
-            if line.value == "unlimited" and state.pam is not None and state.pam.clamps_nofile:
+    if above_nr_open(at.here, at.want):
+        asked = str(at.want.nofile)
+        yield _ceiling_fault("nofile in the inventory", asked, at.here.nr_open, False, stops=False)
+    for line in at.here.files or ():
+        if line.item == "nofile" and not grantable(at.here, line.value):
+            if line.value == "unlimited" and at.here.pam is not None and at.here.pam.clamps_nofile:
                 continue
             place = f"{line.path} line {line.line}"
-            ours = line.path in OWN_FILES and is_known(state)
-            fixable = ours and not above_nr_open(state, wanted)
-            yield _ceiling_fault(place, limit(line.value, "nofile"), state.nr_open, fixable)
+            ours = line.path in OWN_FILES and is_known(at.here)
+            fixable = ours and not above_nr_open(at.here, at.want)
+            asked, stops = limit(line.value, "nofile"), line in _of_trainer(at.here)
+            yield _ceiling_fault(place, asked, at.here.nr_open, fixable, stops=stops)
 
 
-@rule(
-    "limits.nofile",
-    ("error", "warning"),
-    whole=True,
-    step="limits",
-    because_of=(on_subject(above_ceiling),),
-    under="limits",
-    always=True,
-    key="limits.nofile",
-    why="tokenising with many processes, and NCCL's sockets, end with 'Too many open files'",
-    manual="raise nofile in a file in /etc/security/limits.d, then log in again",
-    repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
-    alone="Run ulimit -n $(ulimit -Hn) before the job: this raises the soft limit to the "
-    "hard limit.",
-)
-def nofile(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A fresh session may open fewer files than wanted, or too few for any training."""
-    limits, expected = state.limits, wanted.limits
+def _of_trainer(state: LimitsState) -> Collection[Line]:
+    """Return the lines that decide about the logins of who trains, but of one who has logged in."""
+    user = state.trainer or state.user
+    if user is None or (user == state.user and state.session is not None):
+        return ()
+    own = state.model_copy(update={"user": user})
+    return deciding(own, state.files or (), "nofile").values()
+
+
+@check("limits.nofile")
+def nofile(at: At) -> Iterator[Fault]:
+    limits, expected = at.node.limits, at.wanted.limits
     if expected is not None and expected.nofile is not None:
         if not above_nr_open(limits, expected):
             yield from too_low(limits, expected, "nofile")
-    elif trains(state, wanted) and "hard" in _lacking(limits, "nofile", _OPEN_FILES):
+    elif trains(at.node, at.wanted) and "hard" in _lacking(limits, "nofile", _OPEN_FILES):
         floor = Floor(_OPEN_FILES, proposed_files(limits), _CAUSES["nofile"], "warning", "hard ")
-        yield _below(state, "nofile", floor)
+        yield _below(at.node, "nofile", floor)
 
 
-@rule(
-    "limits.memlock",
-    ("error", "warning", "info"),
-    whole=True,
-    step="limits",
-    under="limits",
-    always=True,
-    key="limits.memlock",
-    stops="every",
-    why="InfiniBand memory cannot be registered: 'Call to ibv_create_qp failed'",
-    manual="raise memlock in a file in /etc/security/limits.d, then log in again",
-    repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
-    alone="Run ulimit -l $(ulimit -Hl) before the job. If the hard limit is too low, set "
-    "NCCL_IB_DISABLE=1, which is slow.",
-)
-def memlock(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A fresh session may lock less memory than wanted, or too little for InfiniBand."""
-    limits, expected = state.limits, wanted.limits
+@check("limits.memlock")
+def memlock(at: At) -> Iterator[Fault]:
+    limits, expected = at.node.limits, at.wanted.limits
     if expected is not None and expected.memlock is not None:
-        stops = stops_a_job(state, "memlock", _soft(limits, "memlock"))
+        stops = stops_a_job(at.node, "memlock", _soft(limits, "memlock"))
         yield from too_low(limits, expected, "memlock", stops)
         return
-    floor = _REGISTERED if state.network.infiniband else _LOCKED
-    if trains(state, wanted) and _lacking(limits, "memlock", floor.least):
-        yield _below(state, "memlock", floor)
+    floor = _REGISTERED if at.node.network.infiniband else _LOCKED
+    if trains(at.node, at.wanted) and _lacking(limits, "memlock", floor.least):
+        yield _below(at.node, "memlock", floor)
 
 
 def proposed_files(state: LimitsState) -> int:
@@ -301,26 +268,9 @@ def _lacking(state: LimitsState, item: Item, least: int) -> list[Kind]:
     return lacking(state, _wanted(item, least), item)
 
 
-@rule(
-    "limits.not-effective",
-    ("error", "warning"),
-    whole=True,
-    step="limits",
-    because_of=(on_subject(above_ceiling),),
-    under="limits",
-    or_keys=("limits.memlock", "limits.nproc"),
-    stops="every",
-    why="the files grant the limit, but sshd or a start file of the shell sets another one",
-    manual="enable PAM in sshd, load pam_limits, or remove the ulimit from the start file",
-    repair="Adds pam_limits to the PAM stack of sshd where no file of it loads it, and confirms "
-    "that in a new session. If slurmd has less than wanted, writes a drop-in of its unit, in force "
-    "after the next boot. It never edits sshd_config or a start file, and never reloads systemd.",
-    alone="Raise the soft limits to the hard limits before the job: ulimit -n $(ulimit "
-    "-Hn), ulimit -l $(ulimit -Hl).",
-)
-def not_effective(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
-    """The limit files grant what is wanted, and a fresh session does not have it."""
-    state, wanted = node.limits, expected.limits
+@check("limits.not-effective")
+def not_effective(at: At) -> Iterator[Fault]:
+    state, wanted = at.node.limits, at.wanted.limits
     if wanted is None:
         return
     for item in GROWING:
@@ -338,9 +288,9 @@ def not_effective(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
             fix=fix,
             fixable=adds_pam_limits(state)
             and not services.bound_to(state, item, getattr(wanted, item)),
-            stops=stops_a_job(node, item, _soft(state, item)),
+            stops=stops_a_job(at.node, item, _soft(state, item)),
         )
-    yield from _of_slurmd(node, wanted)
+    yield from _of_slurmd(at.node, wanted)
 
 
 def _of_slurmd(node: NodeState, wanted: LimitsWanted) -> Iterator[Fault]:
@@ -436,21 +386,9 @@ def _why_not_effective(
     )
 
 
-@rule(
-    "limits.unconfirmed",
-    "error",
-    step="limits",
-    under="limits",
-    always=True,
-    who="administrator",
-    why="the run that wrote it was interrupted: within a minute the node restores the "
-    "earlier file, without these limits",
-    manual="open a new session, and keep the file if it opens",
-    repair="Confirms the file after a new session has opened.",
-)
-def unconfirmed(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
-    """Our limits file was written by a run that ended before a new session had confirmed it."""
-    waiting = {each.path for each in state.unsettled or ()}
+@check("limits.unconfirmed")
+def unconfirmed(at: At[LimitsState, LimitsWanted]) -> Iterator[Fault]:
+    waiting = {each.path for each in at.here.unsettled or ()}
     for path in OWN_FILES:
         if path not in waiting:
             continue
@@ -473,39 +411,27 @@ def _ceiling_fault(
     )
 
 
-@rule(
-    "limits.stack-unlimited",
-    "warning",
-    step="limits",
-    under="limits",
-    key="limits.stack",
-    why="with an unlimited stack glibc gives NCCL's threads stacks of 2 MB, and they "
-    "overflow (NCCL before 2.28)",
-    manual="set a soft stack limit in /etc/security/limits.d",
-    repair="Writes a file in /etc/security/limits.d, and confirms it in a new session.",
-    alone="Run ulimit -s 8192 before the job.",
-)
-def stack_unlimited(state: LimitsState, wanted: LimitsWanted) -> Iterator[Fault]:
-    """A fresh session has an unlimited stack, a documented crash hazard of NCCL before 2.28."""
-    if not lacking(state, wanted, "stack") or wanted.stack is None:
+@check("limits.stack-unlimited")
+def stack_unlimited(at: At[LimitsState, LimitsWanted]) -> Iterator[Fault]:
+    if not lacking(at.here, at.want, "stack") or at.want.stack is None:
         return
-    expected = limit(wanted.stack, "stack")
-    soft_line = deciding(state, state.files or (), "stack").get("soft")
+    expected = limit(at.want.stack, "stack")
+    soft_line = deciding(at.here, at.here.files or (), "stack").get("soft")
     if soft_line is not None and soft_line.value != "unlimited":
-        cause, fix = _why_not_effective(state, soft_only=True)
-        fixable = adds_pam_limits(state)
+        cause, fix = _why_not_effective(at.here, soft_only=True)
+        fixable = adds_pam_limits(at.here)
         yield Fault(Limit("stack"), "unlimited", expected, cause, fix, fixable=fixable)
         return
-    manual_fix = _manual_fix(state, wanted, "stack")
+    manual_fix = _manual_fix(at.here, at.want, "stack")
     yield Fault(
         subject=Limit("stack"),
         found="unlimited",
         wanted=expected,
-        cause=f"{_decided(state, wanted, 'stack')}with 'ulimit -s unlimited' glibc gives NCCL's "
+        cause=f"{_decided(at.here, at.want, 'stack')}with 'ulimit -s unlimited' glibc gives NCCL's "
         "threads stacks of 2 MB, and they overflow (NCCL before 2.28)",
         fix=manual_fix
         or f"set the soft stack limit to {expected} in "
-        + own_files(state, wanted)[-1]
-        + _line(state, wanted, "stack"),
+        + own_files(at.here, at.want)[-1]
+        + _line(at.here, at.want, "stack"),
         fixable=manual_fix is None,
     )

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from shlex import quote
 
 from gpu_node.drift.engine.finding import Severity
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Limit
 from gpu_node.drift.limits.pam_limits import deciding, lacking
 from gpu_node.drift.limits.rules import cause_of, too_low
 from gpu_node.facts.limits.state import Ceiling, LimitsState
-from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import LimitsWanted, NodeWanted
+from gpu_node.inventories.schema import LimitsWanted
 
 # Proposed where the inventory names no number: 8 ranks with 8 DataLoader workers each, and 64
 # OpenMP threads in each process, are 4,608 tasks, more than the 4096 of CentOS 7's 20-nproc.conf.
@@ -21,26 +20,9 @@ LEAST = 8192
 _SLICE = re.compile(r"/([^/]+\.(?:slice|service|scope))/pids\.max$")
 
 
-@rule(
-    "limits.nproc",
-    ("error", "warning"),
-    whole=True,
-    step="limits",
-    under="limits",
-    always=True,
-    key="limits.nproc",
-    why="tokenising with many processes ends with 'fork: retry: Resource temporarily "
-    "unavailable', threads with 'can't start new thread'",
-    manual="raise the limit that the finding names: nproc in /etc/security/limits.d, TasksMax "
-    "of the user's slice, or kernel.pid_max",
-    repair="Writes nproc in a file in /etc/security/limits.d, and confirms it in a new session. "
-    "TasksMax and the kernel's limits are only reported.",
-    alone="Start fewer processes: a smaller num_proc, fewer DataLoader workers, a smaller "
-    "OMP_NUM_THREADS.",
-)
-def nproc(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A fresh session may start fewer processes and threads than a training job needs."""
-    limits, expected = state.limits, wanted.limits
+@check("limits.nproc")
+def nproc(at: At) -> Iterator[Fault]:
+    limits, expected = at.node.limits, at.wanted.limits
     if expected is not None and expected.nproc is not None:
         yield from too_low(limits, expected, "nproc")
         below = [task for task in limits.tasks or () if task.value < expected.nproc]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from shlex import quote
 
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Limit
 from gpu_node.drift.limits.pam_limits import (
     GROWING,
@@ -23,25 +23,12 @@ from gpu_node.drift.limits.rules import cause_of, stops_a_job
 from gpu_node.drift.units import at_least, conf_limit, limit
 from gpu_node.facts.limits.state import Item, LimitsState, Line, User
 from gpu_node.facts.limits.state import Limit as Value
-from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import LimitsWanted, NodeWanted
+from gpu_node.inventories.schema import LimitsWanted
 
 
-@rule(
-    "limits.training-user",
-    ("error", "info"),
-    whole=True,
-    under="limits",
-    or_keys=("limits.memlock", "limits.nproc"),
-    stops="every",
-    why="jobs run as the training user: the limits of the SSH user say nothing about that user",
-    manual="raise or remove the line that the finding names, or add one in /etc/security/limits.d",
-    alone="Run ulimit -n $(ulimit -Hn) before the job: this raises the soft limit to the hard "
-    "limit.",
-)
-def training_user(node: NodeState, asked: NodeWanted) -> Iterator[Fault]:
-    """A login of the training user, who is not the SSH user, has lower limits than wanted."""
-    state, wanted = node.limits, asked.limits
+@check("limits.training-user")
+def training_user(at: At) -> Iterator[Fault]:
+    state, wanted = at.node.limits, at.wanted.limits
     user = state.trainer
     if wanted is None or user is None or user == state.user or not is_known(state):
         return
@@ -57,7 +44,7 @@ def training_user(node: NodeState, asked: NodeWanted) -> Iterator[Fault]:
         low = [kind for kind in KINDS if not at_least(_or(values[kind], expected), expected)]
         if low:
             deciding_lines = [lines[kind] for kind in low if kind in lines]
-            stops = stops_a_job(node, item, values["soft"])
+            stops = stops_a_job(at.node, item, values["soft"])
             yield _too_low(user, item, expected, values, deciding_lines, stops)
         elif None in values.values():
             unknown.append(item)

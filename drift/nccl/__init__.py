@@ -1,10 +1,19 @@
 """NCCL: what is wrong, and what the rules compute with."""
 
 from gpu_node.drift.engine.areas import Hooks
+from gpu_node.drift.engine.subject import Subject
+from gpu_node.facts.node import NodeState
+
+
+def _is_aside(about: Subject, state: NodeState) -> bool:
+    """Whether it is about one of several environments that conda's list alone names."""
+    found = state.nccl.discovered
+    return len(found) > 1 and found.get(getattr(about, "environment", None) or "") == "conda"
+
 
 HOOKS = Hooks(
-    key="nccl.environments",
     # An environment that the probe has found without the inventory.
     of_cpu_nodes=(),
+    is_aside=_is_aside,
     is_unnamed=lambda about, state: getattr(about, "environment", None) in state.nccl.discovered,
 )

@@ -7,8 +7,11 @@ has more than one, they are compared wherever they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
+from gpu_node.drift.engine.fact import SHOWN, Fact
+from gpu_node.facts.nccl.state import Environment
 from gpu_node.facts.node import NodeState
 
 
@@ -29,3 +32,20 @@ def folders(nodes: Sequence[NodeState]) -> list[str]:
 def has(prefix: str, node: NodeState) -> bool:
     """Whether a node has an environment, and it could be read: else there is a finding about it."""
     return node.nccl.environments.get(prefix) is not None
+
+
+def in_folder(name: str, prefix: str, of: Callable[[Environment], str | None]) -> Fact:
+    """Return a fact of all environments as that of one, which is compared by its folder."""
+
+    def value(node: NodeState) -> str | None:
+        environment = node.nccl.environments[prefix]
+        return None if environment is None else of(environment)
+
+    row = SHOWN[name].row
+    own = {
+        "marked_by": tuple(f"{rule}:{prefix}" for rule in row.marked_by),
+        "explained_by": (),
+        "follows": f"{row.follows}:{prefix}" if row.follows else "",
+    }
+    applies = partial(has, prefix)
+    return Fact(f"{name}:{prefix}", row.model_copy(update=own), value, applies)

@@ -55,12 +55,18 @@ def hindrance(node: NodeState, wanted: NcclWanted, prefix: str, nodes: Nodes) ->
             "it from: nccl: {copy_from: NODE}"
         )
     if source == nodes.name:
-        return "this node is the source of the copy: create it here, or name another node"
+        return (
+            "this node is the source of the copy: create it here, or name another node, or correct "
+            "nccl.environments"
+        )
     state = nodes.states.get(source)
     if state is None:
         return f"run this for both this node and {source}, the source of the copy"
     if origin(wanted, prefix, nodes) is None:
-        return f"{source}, the source of the copy, has no readable {prefix}: create it there"
+        return (
+            f"{source}, the source of the copy, has no readable {prefix}: create it there, or "
+            "correct nccl.environments"
+        )
     for name, each in ((nodes.name, node), (source, state)):
         if not will_have_rsync(each):
             return f"install rsync on {name}: it copies the environment"

@@ -9,6 +9,7 @@ from gpu_node.drift.tables import nccl_of
 from gpu_node.facts.nccl.libnccl import DEB, RPM, Package
 from gpu_node.facts.nccl.state import Environment, NcclState, shown
 from gpu_node.facts.packages.locks import name_and_version
+from gpu_node.inventories.fields.kinds import FAMILIES
 from gpu_node.inventories.schema import NcclWanted
 
 # What a job ends in that loads another libnccl than torch was built for.
@@ -68,12 +69,20 @@ def loaded(environment: Environment) -> str:
     if environment.loads is not None and environment.loads.problem:
         return "broken"
     version = nccl_of(environment.torch) if environment.torch else None
-    return f"{version} built in" if version else "built in"
+    return version or "built in"
 
 
 def own(state: NcclState) -> list[Package]:
     """Return NVIDIA's packages, or the distribution's of the same names."""
     return [package for package in state.packages or () if package.name in FAMILY[package.kind]]
+
+
+def repository_url(manager: str | None, wanted: NcclWanted) -> str:
+    """Return the repository for a node's family; empty if the node's own ones have the packages."""
+    if wanted.repository is None:
+        return ""
+    of_apt = FAMILIES.get(manager or "") == "apt" and wanted.repository.apt
+    return of_apt or wanted.repository.url
 
 
 def target(state: NcclState, wanted: NcclWanted) -> str | None:

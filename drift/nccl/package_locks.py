@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpu_node.drift.nccl.libnccl import BY_MANAGER, is_installed, own
+from gpu_node.facts.globs import matches
 from gpu_node.facts.nccl.state import NcclState
 from gpu_node.facts.packages.locks import LockLine
-from gpu_node.facts.probe.globs import matches
 
 _ARCHITECTURES = ("x86_64", "aarch64")
 

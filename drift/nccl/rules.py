@@ -8,9 +8,9 @@ from typing import Literal
 
 from typing_extensions import override
 
-from gpu_node.drift.driver.target import last_cuda, models
-from gpu_node.drift.engine.rule import Fault, on_node, on_subject, rule
-from gpu_node.drift.engine.subject import Prefix, Subject, SystemPackages
+from gpu_node.drift.driver.target import last_cuda, models, torch_for
+from gpu_node.drift.engine.rule import At, Fault, check
+from gpu_node.drift.engine.subject import Prefix, Subject
 from gpu_node.drift.nccl.libnccl import (
     FAILS,
     environments,
@@ -26,9 +26,7 @@ from gpu_node.drift.nccl.libnccl import (
     release,
     unclear,
 )
-from gpu_node.drift.nccl.rules_system import package_mismatch
-from gpu_node.drift.tables import capability, nccl_of, release_of, releases, runs_on
-from gpu_node.facts.nccl.libnccl import DEB, RPM
+from gpu_node.drift.tables import capability, nccl_of, release_of, runs_on
 from gpu_node.facts.nccl.state import (
     Environment,
     Library,
@@ -39,10 +37,7 @@ from gpu_node.facts.nccl.state import (
     plain,
     shown,
 )
-from gpu_node.facts.node import NodeState
-from gpu_node.facts.toolchain.state import Platform
-from gpu_node.inventories.schema import NcclWanted, NodeWanted
-from gpu_node.inventories.versions import numbers
+from gpu_node.inventories.schema import NcclWanted
 
 # What a shell, or a file that every program reads, may put before torch's own libnccl.
 _PRELOAD = "/etc/ld.so.preload"
@@ -97,24 +92,13 @@ _BY_TABLE = (
 )
 
 
-@rule(
-    "nccl.duplicate-wheels",
-    "error",
-    step="nccl",
-    always=True,
-    why="each of them writes nvidia/nccl/lib/libnccl.so.2: the one installed last is loaded, "
-    f"whatever pip lists, and {FAILS}",
-    manual="uninstall the wrong wheel, then reinstall the right one with --force-reinstall "
-    "--no-deps",
-    repair="Uninstalls the wrong wheels of the environment, and reinstalls the right one.",
-)
-def duplicate_wheels(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
-    """An environment has more than one NCCL wheel, and all of them own the same file."""
-    for prefix, environment in environments(state):
+@check("nccl.duplicate-wheels")
+def duplicate_wheels(at: At[NcclState, NcclWanted]) -> Iterator[Fault]:
+    for prefix, environment in environments(at.here):
         if len(environment.wheels) < 2:
             continue
-        keep = kept_wheel(environment, wanted)
-        wrong = " ".join(wheel.name for wheel in wrong_wheels(environment, wanted))
+        keep = kept_wheel(environment, at.want)
+        wrong = " ".join(wheel.name for wheel in wrong_wheels(environment, at.want))
         yield Fault(
             subject=Prefix(prefix),
             found=", ".join(f"{wheel.name} {wheel.version}" for wheel in environment.wheels),
@@ -130,21 +114,10 @@ def duplicate_wheels(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
         )
 
 
-@rule(
-    "nccl.wheel-damaged",
-    "error",
-    step="nccl",
-    because_of=(on_subject(duplicate_wheels),),
-    always=True,
-    why="another wheel has overwritten the file, or its removal has deleted it; pip check reports "
-    f"no problem, and {FAILS}, or torch cannot be imported",
-    manual="run pip install --force-reinstall --no-deps WHEEL==VERSION",
-    repair="Reinstalls the wheel in the environment.",
-)
-def wheel_damaged(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
-    """The library in an environment is not the file that its wheel's RECORD names."""
-    for prefix, environment in environments(state):
-        keep, damage = kept_wheel(environment, wanted), _damage(environment)
+@check("nccl.wheel-damaged")
+def wheel_damaged(at: At[NcclState, NcclWanted]) -> Iterator[Fault]:
+    for prefix, environment in environments(at.here):
+        keep, damage = kept_wheel(environment, at.want), _damage(environment)
         if keep is None or damage is None:
             continue
         yield Fault(
@@ -181,17 +154,9 @@ def _damage(environment: Environment) -> str | None:
     return None
 
 
-@rule(
-    "nccl.shadowed",
-    "warning",
-    always=True,
-    why="the loader takes this library before the one that torch is linked against, "
-    "depending on the shell",
-    manual="remove the library from LD_PRELOAD, LD_LIBRARY_PATH or /etc/ld.so.preload",
-)
-def shadowed(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
-    """A variable, or a file of the system, puts another libnccl before torch's own."""
-    for prefix, environment in environments(state):
+@check("nccl.shadowed")
+def shadowed(at: At[NcclState, NcclWanted]) -> Iterator[Fault]:
+    for prefix, environment in environments(at.here):
         loads = environment.loads
         if loads is None or loads.reason not in _SHADOWS or environment.file is None:
             continue
@@ -201,67 +166,43 @@ def shadowed(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
             wanted=environment.file.path,
             cause=f"{loads.reason} has precedence over the library that torch is linked "
             "against: the version depends on the shell that starts the job",
-            fix=f"remove it from {loads.reason}: {_set_by(state, loads)}",
+            fix=f"remove it from {loads.reason}: {_set_by(at.here, loads)}",
             who="administrator" if loads.reason == _PRELOAD else "user",
         )
 
 
-def _is_of_a_wheel(library: Subject) -> bool:
-    """Whether torch loads a wheel's file: a repair of wheels changes no other."""
-    return isinstance(library, LoadedLibrary) and library.owner == "wheel"
+# A repair of wheels changes no file of the system, and one of the system's packages no wheel.
+_BY_OWNER = {
+    "wheel": ("nccl.wheel-damaged", "nccl.duplicate-wheels"),
+    "system": ("nccl.package-mismatch",),
+}
 
 
-def _is_of_a_package(library: Subject) -> bool:
-    """Whether torch loads the file of the system's package."""
-    return isinstance(library, LoadedLibrary) and library.owner == "system"
-
-
-def _has_library(packages: Subject) -> bool:
-    """Whether the package that has libnccl.so.2 is one of these; the others have its headers."""
-    return isinstance(packages, SystemPackages) and not {RPM[0], DEB[0]}.isdisjoint(
-        packages.packages
-    )
-
-
-@rule(
-    "nccl.loaded-mismatch",
-    ("error", "warning"),
-    step="nccl",
-    because_of=(
-        on_subject(shadowed),
-        on_subject(wheel_damaged, explains=_is_of_a_wheel),
-        on_subject(duplicate_wheels, explains=_is_of_a_wheel),
-        on_node(package_mismatch, when=_has_library, explains=_is_of_a_package),
-    ),
-    always=True,
-    stops="every",
-    why="starting a job fails with ncclInvalidArgument, or hangs",
-    manual="install the NCCL version that torch is built for",
-    repair="Reinstalls the NCCL wheel of the environment, or the system's libnccl packages.",
-)
-def loaded_mismatch(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
-    """torch would load another NCCL than it was built for."""
-    for prefix, environment in environments(state):
-        pin, loads = pinned(environment, wanted), environment.loads
+@check("nccl.loaded-mismatch")
+def loaded_mismatch(at: At[NcclState, NcclWanted]) -> Iterator[Fault]:
+    for prefix, environment in environments(at.here):
+        pin, loads = pinned(environment, at.want), environment.loads
         if environment.torch is None or loads is None or pin is None:
             continue
         library = environment.loaded
         if loads.problem is None and (library is None or library.version == code(pin)):
             continue
         reason = f", by {loads.reason}" if loads.reason else ""
-        by_table = library is not None and is_guessed(environment, wanted)
+        by_table = library is not None and is_guessed(environment, at.want)
+        owner = _owner_of_file(at.here, environment)
         yield Fault(
-            subject=LoadedLibrary(prefix, _owner_of_file(state, environment)),
+            subject=LoadedLibrary(prefix, owner),
             found=f"{_shown(library)}{reason}" if library else f"none: {loads.problem}",
             wanted=f"{pin}, which torch {environment.torch.version} is built for",
             cause=f"{FAILS}; before NCCL 2.23.4 nodes with different versions hang without an error"
             f"{_BY_TABLE if by_table else ''}",
-            fix=_way_back(state, prefix, environment, wanted),
+            fix=_way_back(at.here, prefix, environment, at.want),
             who="administrator" if _is_roots(environment) else "user",
-            fixable=_is_fixable(state, environment, wanted),
+            fixable=_is_fixable(at.here, environment, at.want),
             severity="warning" if by_table else None,
             # A newer one takes what torch gives it.
             stops=library is None or not library.version or library.version < (code(pin) or 0),
+            explained_by=("nccl.shadowed", *_BY_OWNER.get(owner, ())),
         )
 
 
@@ -334,19 +275,9 @@ def _set_by(state: NcclState, loads: Loads) -> str:
     return "; ".join(lines) or "look in the script that starts the job, and in its launcher's"
 
 
-@rule(
-    "nccl.environment-unclear",
-    "error",
-    always=True,
-    stops="unknown",
-    why="which one a job gets depends on who starts it and how, and pip may remove another "
-    "one than it lists: nothing else is judged of this environment, and the deploy repairs nothing "
-    "in it",
-    manual="keep one torch and one NCCL, in the environment itself",
-)
-def environment_unclear(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
-    """An environment has torch or NCCL twice, or from outside of it."""
-    for prefix, environment in unclear(state):
+@check("nccl.environment-unclear")
+def environment_unclear(at: At[NcclState, NcclWanted]) -> Iterator[Fault]:
+    for prefix, environment in unclear(at.here):
         yield Fault(
             subject=Prefix(prefix),
             found=", ".join(environment.outside or environment.twice),
@@ -355,22 +286,15 @@ def environment_unclear(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]
         )
 
 
-@rule(
-    "nccl.torch-differs",
-    "error",
-    why="processes of one job that load different NCCL versions hang (before 2.23.4) or end "
-    "in 'Mismatched NCCL version detected'",
-    manual="use one environment on all nodes, or name a version: nccl: {version: 2.18.1+cuda12.1}",
-)
-def torch_differs(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
-    """Environments of one node have torch builds that need different NCCL versions."""
+@check("nccl.torch-differs")
+def torch_differs(at: At[NcclState, NcclWanted]) -> Iterator[Fault]:
     pins = {
         prefix: nccl_of(environment.torch)
-        for prefix, environment in environments(state)
+        for prefix, environment in environments(at.here)
         # Environments that the inventory does not name need not be of one job.
-        if prefix not in state.discovered and environment.torch and nccl_of(environment.torch)
+        if prefix not in at.here.discovered and environment.torch and nccl_of(environment.torch)
     }
-    if wanted.version == "match-torch" and len(set(pins.values())) > 1:
+    if at.want.version == "match-torch" and len(set(pins.values())) > 1:
         yield Fault(
             subject="torch",
             found=", ".join(f"{prefix}: NCCL {version}" for prefix, version in pins.items()),
@@ -378,30 +302,21 @@ def torch_differs(state: NcclState, wanted: NcclWanted) -> Iterator[Fault]:
         )
 
 
-@rule(
-    "nccl.torch-gpu",
-    "error",
-    whole=True,
-    always=True,
-    stops="every",
-    why="the job ends in 'CUDA error: no kernel image is available for execution on the "
-    "device', only on the nodes with this GPU",
-    manual="install a torch on all nodes that is built for this GPU",
-)
-def torch_gpu(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """torch has no kernels for a GPU of the node."""
-    gpus = models(state, wanted)
-    for prefix, environment in environments(state.nccl):
-        for gpu in gpus if environment.torch else ():
+@check("nccl.torch-gpu")
+def torch_gpu(at: At) -> Iterator[Fault]:
+    gpus = models(at.node, at.wanted)
+    for prefix, environment in environments(at.node.nccl):
+        for gpu in gpus:
             without = _without(environment, gpu)
-            if without is None:
+            if environment.torch is None or without is None:
                 continue
             major, minor = capability(gpu) or (0, 0)
             yield Fault(
                 subject=Prefix(prefix),
                 found=without,
                 wanted=f"sm_{major}{minor}, for {gpu}",
-                fix=_torch_for((major, minor), state.toolchain.platform),
+                fix=f"install one torch on all nodes that is built for sm_{major}{minor}"
+                + torch_for(at.node, at.wanted, environment.torch.version),
             )
 
 
@@ -421,25 +336,3 @@ def _without(environment: Environment, gpu: str) -> str | None:
     if needs == (7, 0) and release is not None and "sm_70" not in release.architectures:
         return f"torch {torch.version}, by the table of its releases"
     return None
-
-
-def _torch_for(needs: tuple[int, int], platform: Platform | None) -> str:
-    """Return which torch has kernels for a GPU, of those that run with the node's glibc."""
-    wheels = [
-        each
-        for each in releases()
-        if platform is None
-        or (
-            (each.machine == platform.machine)
-            and numbers(each.glibc) <= numbers(platform.glibc or each.glibc)
-        )
-    ]
-    fit = [each for each in wheels if runs_on(each.architectures, needs)]
-    plain = [each.torch for each in fit if each.wheel == "default"]
-    which = f"install one torch on all nodes that is built for sm_{needs[0]}{needs[1]}"
-    if not plain or plain[-1] == [each.torch for each in releases() if each.wheel == "default"][-1]:
-        return which
-    later = [each.wheel for each in fit if numbers(each.torch) > numbers(plain[-1])]
-    other = f", or a later one's {later[-1]} wheel" if later else ""
-    # Of a version that is there for another CUDA pip says that it is installed.
-    return f"{which}: {plain[-1]} or older as plain pip installs it in a new environment{other}"

@@ -3,46 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, rule
-from gpu_node.drift.engine.unlike import Text, faults
-from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
-
-_HANGS = (
-    "a job across them hangs (before NCCL 2.23.4), or ends in 'Mismatched NCCL version detected'"
-)
-_TEXTS = {
-    "nccl.torch": Text(
-        f"each node loads the NCCL of its torch: {_HANGS}",
-        "install the same torch in the environments of all nodes",
-    ),
-    "nccl.loaded": Text(
-        f"the nodes have the same torch, but it loads another NCCL: {_HANGS}",
-        "name one version in the inventory: nccl: {version: 2.18.1+cuda12.1}",
-    ),
-    "nccl.package": Text(
-        "programs that use the system's libnccl (nccl-tests, MPI programs) load another version "
-        f"on each node: {_HANGS}",
-        "install one version on all nodes, or let the deploy do it: nccl: {packages: true}",
-        "warning",
-        "administrator",
-    ),
-}
+from gpu_node.drift.engine.compare import fault
+from gpu_node.drift.engine.nodes import Nodes, Unlike
+from gpu_node.drift.engine.rule import At, Fault, check
+from gpu_node.drift.nccl.libnccl import loaded
 
 
-@rule(
-    "nccl.differs",
-    ("error", "warning"),
-    compares=True,
-    several=True,
-    always=True,
-    stops="several",
-    why="a job between such nodes hangs (before NCCL 2.23.4), or ends with 'Mismatched NCCL "
-    "version detected'",
-    manual="install the same torch and the same NCCL on all nodes",
-)
-def differs(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The node has another torch, or another NCCL, than the other nodes."""
-    yield from faults(nodes, _TEXTS)
+@check("nccl.differs")
+def differs(at: At) -> Iterator[Fault]:
+    for each in at.nodes.unlike:
+        if each.fact.row.rule == "nccl.differs":
+            nccl = _same_nccl(each, at.nodes)
+            starts = (
+                f"the nodes load the same NCCL, {nccl}, and a job starts; a node with another "
+                "torch may fail alone, or not read what another one saved"
+            )
+            made = fault(each)
+            yield replace(made, cause=starts, severity="warning") if nccl else made
+
+
+def _same_nccl(unlike: Unlike, nodes: Nodes) -> str:
+    """Return the NCCL that nodes load whose torch differs; empty where it differs, or is unknown.
+
+    The fact's name has the environment, where not all are compared at once.
+    """
+    fact, _, prefix = unlike.fact.name.partition(":")
+    if fact != "nccl.torch" or unlike.value is None:
+        return ""
+    found = {
+        loaded(each) if each and each.torch else ""
+        for names in unlike.values.values()
+        for name in names
+        for folder, each in nodes.states[name].nccl.environments.items()
+        if prefix in ("", folder)
+    }
+    return next(iter(found)) if len(found) == 1 else ""

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from gpu_node.drift.driver.rules_cuda import too_old
-from gpu_node.drift.driver.target import branch, build_for, floor, last_cuda, models, newer
-from gpu_node.drift.engine.rule import Fault, on_subject, rule
+from gpu_node.drift.driver.target import (
+    branch,
+    build_for,
+    floor,
+    last_cuda,
+    models,
+    newer,
+    torch_for,
+)
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Prefix
 from gpu_node.drift.nccl.libnccl import environments
-from gpu_node.drift.nccl.rules import loaded_mismatch, torch_gpu
 from gpu_node.drift.tables import capability, rows, runs_on, toolkits
 from gpu_node.facts.nccl.state import Environment, plain, shown
 from gpu_node.facts.node import NodeState
@@ -36,30 +42,17 @@ def _is_older(driver: str, than: str) -> bool:
     return numbers(driver) < numbers(than)
 
 
-@rule(
-    "nccl.cuda-driver",
-    "error",
-    whole=True,
-    because_of=(on_subject(too_old), on_subject(loaded_mismatch), on_subject(torch_gpu)),
-    always=True,
-    stops="every",
-    why="the job fails when it starts NCCL, or at its first kernel: the driver, or the GPU, "
-    "does not run what torch or libnccl was built for",
-    manual="install a newer driver, or a torch and an NCCL that are built for an older CUDA; a "
-    "V100 needs builds for CUDA 12 or older",
-    alone="Use an environment whose torch and NCCL are built for the CUDA of the driver.",
-)
-def cuda_driver(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The driver or a GPU does not run code of the CUDA of torch, or of the libnccl it loads."""
-    library = state.driver.cuda
+@check("nccl.cuda-driver")
+def cuda_driver(at: At) -> Iterator[Fault]:
+    library = at.node.driver.cuda
     # libcuda decides: NVIDIA's cuda-compat brings one of a newer driver.
-    driver = (library.version if library else "") or state.driver.library
-    gpus = models(state, wanted)
-    for prefix, environment in environments(state.nccl):
+    driver = (library.version if library else "") or at.node.driver.library
+    gpus = models(at.node, at.wanted)
+    for prefix, environment in environments(at.node.nccl):
         if driver:
-            yield from _too_new(prefix, environment, driver, state, wanted)
-            yield from _only_ptx(prefix, environment, driver, state, wanted)
-        yield from _without_kernels(prefix, environment, gpus)
+            yield from _too_new(prefix, environment, driver, at.node, at.wanted)
+            yield from _only_ptx(prefix, environment, driver, at.node, at.wanted)
+        yield from _without_kernels(at, prefix, environment, gpus)
 
 
 def _too_new(
@@ -81,7 +74,9 @@ def _too_new(
             cause="it fails with 'CUDA driver version is insufficient for CUDA runtime version': a "
             f"driver runs other minor releases of CUDA {cuda.partition('.')[0]} only from "
             f"{oldest} on",
-            fix="install " + ", or ".join([*ways, f"a build for {other or 'an older CUDA'}"]),
+            fix="install "
+            + ", or ".join([*ways, f"a build for {other or 'an older CUDA'}"])
+            + _torch_for(state, wanted, environment) * bool(other),
         )
 
 
@@ -123,13 +118,18 @@ def _only_ptx(
             cause="it fails with 'the provided PTX was compiled with an unsupported toolchain': a "
             "driver compiles PTX of its own CUDA or an older one; minor version compatibility "
             "covers compiled kernels alone",
-            fix=f"install a torch that is built for sm_{needs[0]}{needs[1]}"
-            + f", or a driver of branch {way}" * bool(way),
+            fix=f"install a driver of branch {way}, or " * bool(way)
+            + f"install a torch that is built for sm_{needs[0]}{needs[1]}"
+            + _torch_for(state, wanted, environment),
         )
 
 
+def _torch_for(state: NodeState, wanted: NodeWanted, environment: Environment) -> str:
+    return torch_for(state, wanted, environment.torch.version if environment.torch else "")
+
+
 def _without_kernels(
-    prefix: str, environment: Environment, gpus: tuple[str, ...]
+    at: At, prefix: str, environment: Environment, gpus: tuple[str, ...]
 ) -> Iterator[Fault]:
     """Yield a fault where no toolkit of libnccl's CUDA compiles for a GPU."""
     library = environment.loaded
@@ -145,6 +145,6 @@ def _without_kernels(
             wanted=f"one for CUDA {last} or older, for {gpu}",
             cause=f"CUDA {last} is the last with kernels for {gpu}: a job ends in 'no "
             "kernel image is available for execution on the device' on the nodes with this GPU",
-            fix=f"install a torch, and with it an NCCL, for CUDA {last}: the wheel is "
-            f"nvidia-nccl-cu{last}",
+            fix=f"install a torch, and with it an NCCL, for CUDA {last}"
+            + _torch_for(at.node, at.wanted, environment),
         )

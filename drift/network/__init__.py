@@ -2,4 +2,4 @@
 
 from gpu_node.drift.engine.areas import Hooks
 
-HOOKS = Hooks(key="network.interface", of_cpu_nodes=("network.launcher-override",))
+HOOKS = Hooks(of_cpu_nodes=("network.launcher-override",))

@@ -62,12 +62,30 @@ def is_deepspeed(wanted: NodeWanted) -> bool:
     return wanted.launcher is not None and wanted.launcher.kind == "deepspeed"
 
 
+def may_be_deepspeed(state: NodeState, wanted: NodeWanted) -> bool:
+    """Whether DeepSpeed may start the jobs: it is installed, and no launcher is named."""
+    is_open = wanted.launcher is None or wanted.launcher.kind is None
+    environments = state.nccl.environments.values()
+    return is_open and any(each and "deepspeed" in each.packages for each in environments)
+
+
 def is_in_nccl_conf_alone(state: NodeState, wanted: NodeWanted) -> bool:
     """Whether no shell is to have the interface: NCCL's own file, of each node, names it.
 
     DeepSpeed sends a shell's to every node, and of a home that is shared each node is not alone.
     """
-    return is_deepspeed(wanted) or is_network_home(state.env)
+    return is_deepspeed(wanted) or is_network_home(state.env) or is_left_to_conf(state, wanted)
+
+
+def is_left_to_conf(state: NodeState, wanted: NodeWanted) -> bool:
+    """Whether the shell is not given the interface because DeepSpeed may send it to every node.
+
+    A value that is right here stays: network.launcher-override judges it by the other nodes.
+    """
+    name = chosen(state, wanted).name
+    if name is None or state.env.launcher is None or not may_be_deepspeed(state, wanted):
+        return False
+    return not is_right(state, IFNAME, state.env.launcher.get(IFNAME), f"={name}")
 
 
 def chosen(state: NodeState, wanted: NodeWanted) -> Choice:
@@ -171,7 +189,8 @@ def places(state: NodeState, wanted: NodeWanted) -> Iterator[Place]:
     values = managed(state, wanted)
     if not is_deepspeed(wanted):
         entries = shell_places(state, values)
-        yield from (entry for entry in entries if entry.value or not is_network_home(state.env))
+        no_shell = is_in_nccl_conf_alone(state, wanted)
+        yield from (entry for entry in entries if entry.value or not no_shell)
     if state.env.conf is not None:
         yield from _conf_places(state)
 

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from gpu_node.drift.engine.finding import Severity, Who
 from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, on_node, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Interface, Path, Shell
-from gpu_node.drift.env.bashrc import BASHRC, is_network_home
-from gpu_node.drift.env.rules import block_outdated
+from gpu_node.drift.env.bashrc import BASHRC, and_remove, is_network_home
 from gpu_node.drift.env.user_settings import editor, exported
 from gpu_node.drift.network.ifname import (
     CONF,
@@ -21,8 +20,10 @@ from gpu_node.drift.network.ifname import (
     carrier,
     chosen,
     is_deepspeed,
+    is_left_to_conf,
     is_right,
     managed,
+    may_be_deepspeed,
     oldest,
     places,
     shell_places,
@@ -40,78 +41,47 @@ from gpu_node.drift.network.interfaces import (
     sharing,
 )
 from gpu_node.drift.network.reach import carriers, managed_ends, unreached
-from gpu_node.drift.toolchain.packages import are_read
-from gpu_node.facts.network.state import Link, NetworkState
+from gpu_node.facts.network.state import Link
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
-from gpu_node.inventories.schema import NetworkWanted, NodeWanted
-
-_HANGS = (
-    "NCCL listens on an address that the other nodes cannot reach: the job hangs, or ends in "
-    "'Bootstrap : no socket interface found' or 'Default process group has not been initialized'"
-)
-# Of what chooses NCCL's interface on a node.
-_WRITES = "Writes lines in /etc/nccl.conf, and a marked block in ~/.bashrc of the training user."
-_ALONE = "Write NCCL_SOCKET_IFNAME==NAME to ~/.nccl.conf, or export it at the top of ~/.bashrc."
+from gpu_node.inventories.schema import NodeWanted
 
 
-@rule(
-    "network.interface-gone",
-    "error",
-    stops="several",
-    why=_HANGS,
-    manual="set network: auto in the inventory, or the interface's new name",
-)
-def interface_gone(state: NetworkState, wanted: NetworkWanted) -> Iterator[Fault]:
-    """The interface that the inventory names does not exist."""
-    if state.links is None or wanted.interface == AUTO or link_of(state, wanted.interface):
+@check("network.interface-gone")
+def interface_gone(at: At) -> Iterator[Fault]:
+    state, name = at.node.network, at.wanted.network.interface if at.wanted.network else AUTO
+    if state.links is None or name == AUTO or link_of(state, name):
         return
     known = [link.name for link in state.links if link.kind != "loopback"]
+    names = candidates(state, oldest(at.node))
+    values = [place.value for place in places(at.node, at.wanted)]
     yield Fault(
-        subject=Interface(wanted.interface),
+        subject=Interface(name),
         found=f"no such interface; there are {', '.join(known) or 'none'}",
-        wanted=wanted.interface,
+        wanted=name,
+        stops=any(not is_unset(each) and not selected(each or "", names) for each in values),
     )
 
 
-@rule(
-    "network.address-missing",
-    ("error", "warning"),
-    between=True,
-    stops="several",
-    why=_HANGS,
-    manual="set in the inventory the address that the other nodes reach, or name the interface "
-    "that reaches them, network: {interface: NAME}, and give it an address in their network",
-)
-def address_missing(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """No interface has the node's address, or the named one does not reach those of the others."""
-    if wanted.network is None:
+@check("network.address-missing")
+def address_missing(at: At) -> Iterator[Fault]:
+    if at.wanted.network is None:
         return
-    choice = chosen(state, wanted)
-    if wanted.network.interface == AUTO:
+    choice = chosen(at.node, at.wanted)
+    if at.wanted.network.interface == AUTO:
         if choice.name is None and choice.known:
-            needed = f"an interface that has {wanted.address}"
-            yield Fault(wanted.address, choice.why, needed)
+            needed = f"an interface that has {at.wanted.address}"
+            yield Fault(at.wanted.address, choice.why, needed)
     elif choice.name is not None:
-        ends = nodes.once(managed_ends)
-        if why := unreached(nodes.name, state.network, choice.name, ends):
+        ends = at.nodes.once(managed_ends)
+        if why := unreached(at.nodes.name, at.node.network, choice.name, ends):
             needed = "an interface that reaches those of the other nodes"
             yield Fault(Interface(choice.name), why[0], needed, severity=why[1])
 
 
-@rule(
-    "network.interface-down",
-    "error",
-    whole=True,
-    always=True,
-    stops="several",
-    why=_HANGS,
-    manual="run ip link set NAME up, and check its cable and switch port",
-    alone="Train over another interface: network: {interface: NAME} in the inventory.",
-)
-def interface_down(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The interface to train over is down."""
-    link = link_of(state.network, carrier(state, wanted).name)
+@check("network.interface-down")
+def interface_down(at: At) -> Iterator[Fault]:
+    link = link_of(at.node.network, carrier(at.node, at.wanted).name)
     if link is None or not is_down(link):
         return
     yield Fault(
@@ -122,20 +92,10 @@ def interface_down(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
     )
 
 
-@rule(
-    "network.subnet-shared",
-    "warning",
-    whole=True,
-    always=True,
-    why="the kernel sends by either of them and answers for both addresses (ARP): "
-    "connections break, or take the slow one",
-    manual="bond both interfaces, or put one of them into another subnet",
-    alone="Set NCCL_SOCKET_IFNAME to one interface, as =NAME.",
-)
-def subnet_shared(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """Another interface is in the same subnet as the one to train over."""
-    name = carrier(state, wanted).name
-    for other, subnet in sharing(state.network, name) if name else ():
+@check("network.subnet-shared")
+def subnet_shared(at: At) -> Iterator[Fault]:
+    name = carrier(at.node, at.wanted).name
+    for other, subnet in sharing(at.node.network, name) if name else ():
         yield Fault(
             subject=Interface(name or ""),
             found=f"{other} is in {subnet}, too",
@@ -149,65 +109,37 @@ def _is_judged(state: NodeState, wanted: NodeWanted) -> str | None:
     return chosen(state, wanted).name if wanted.network is not None else None
 
 
-@rule(
-    "network.ifname-missing",
-    "error",
-    whole=True,
-    step=("network", "env"),
-    because_of=(on_node(block_outdated, of=(Shell,)),),
-    under="network",
-    stops="several",
-    why="NCCL chooses an interface itself, and a different one when the node gets more interfaces",
-    manual="set NCCL_SOCKET_IFNAME in /etc/nccl.conf and in the shell of the launcher",
-    repair=_WRITES,
-    alone=_ALONE,
-)
-def ifname_missing(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """NCCL_SOCKET_IFNAME is not set, so NCCL chooses an interface by itself."""
-    name = _is_judged(state, wanted)
+@check("network.ifname-missing")
+def ifname_missing(at: At) -> Iterator[Fault]:
+    name = _is_judged(at.node, at.wanted)
     if name is None:
         return
-    version = oldest(state)
+    version = oldest(at.node)
     nccl = f"NCCL {'.'.join(map(str, version))}" if version else "NCCL"
-    takes = ", ".join(by_itself(state.network, version)) or "none"
-    for place in places(state, wanted):
+    takes = ", ".join(by_itself(at.node.network, version)) or "none"
+    for place in places(at.node, at.wanted):
         if is_unset(place.value):
             cause = f"{nccl} would choose {takes} itself, and others when the node gets more"
-            stops = name not in by_itself(state.network, version)
-            yield _ifname_fault(state, place, "not set", name, cause, stops)
+            stops = name not in by_itself(at.node.network, version)
+            yield _ifname_fault(at, place, "not set", name, cause, stops)
 
 
-@rule(
-    "network.ifname-wrong",
-    "error",
-    between=True,
-    step=("network", "env"),
-    because_of=(on_node(block_outdated, of=(Shell,)),),
-    under="network",
-    always=True,
-    stops="several",
-    why="NCCL listens on an address that the other nodes cannot reach: the job hangs or "
-    "fails at its start",
-    manual="correct NCCL_SOCKET_IFNAME in /etc/nccl.conf and in the shell of the launcher",
-    repair=_WRITES,
-    alone=_ALONE,
-)
-def ifname_wrong(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """NCCL_SOCKET_IFNAME does not select exactly the interface that the other nodes reach."""
-    if wanted.network is None:
-        yield from _not_managed(state, wanted, nodes)
+@check("network.ifname-wrong")
+def ifname_wrong(at: At) -> Iterator[Fault]:
+    if at.wanted.network is None:
+        yield from _not_managed(at.node, at.wanted, at.nodes)
         return
-    name = _is_judged(state, wanted)
+    name = _is_judged(at.node, at.wanted)
     if name is None:
         return
-    names = candidates(state.network, oldest(state))
-    for place in places(state, wanted):
-        if is_unset(place.value) or is_right(state, IFNAME, place.value, f"={name}"):
+    names = candidates(at.node.network, oldest(at.node))
+    for place in places(at.node, at.wanted):
+        if is_unset(place.value) or is_right(at.node, IFNAME, place.value, f"={name}"):
             continue
         takes = selected(place.value or "", names)
         shown = ", ".join(takes) or "no interface"
         text = f"{place.value!r}{f' ({place.origin})' if place.origin else ''}: {shown}"
-        yield _ifname_fault(state, place, text, name, stops=name not in takes)
+        yield _ifname_fault(at, place, text, name, stops=name not in takes)
 
 
 def _not_managed(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
@@ -242,14 +174,19 @@ def _editor(place: Place) -> Who:
 
 
 def _ifname_fault(
-    state: NodeState, place: Place, text: str, name: str, cause: str = "", stops: bool = True
+    at: At, place: Place, text: str, name: str, cause: str = "", stops: bool = True
 ) -> Fault:
+    state, wanted = at.node, at.wanted
     if place.name == CONF:
         line = f"{IFNAME}=={name} in {CONF}"
     elif is_network_home(state.env):
         line = f"unset {IFNAME} in ~/.bashrc, which other nodes may share: {CONF} names it"
+    elif is_left_to_conf(state, wanted):
+        line = f"unset {IFNAME} in ~/.bashrc: deepspeed would send it to all nodes, and {CONF} "
+        line += "names it"
     else:
-        line = f"export {IFNAME}='={name}' in ~/.bashrc"
+        line = f"export {IFNAME}='={name}' at the top of ~/.bashrc"
+        line += and_remove(state.env, IFNAME)
     return Fault(
         subject=_about(place),
         found=text,
@@ -262,26 +199,12 @@ def _ifname_fault(
     )
 
 
-@rule(
-    "network.launcher-override",
-    ("error", "warning"),
-    between=True,
-    step="env",
-    under="network",
-    always=True,
-    key="network.interface",
-    stops="several",
-    why="deepspeed sends each NCCL variable of the launching shell to all nodes, and "
-    "overrides their own values",
-    manual="unset NCCL_SOCKET_IFNAME in the shell, and set it in /etc/nccl.conf of each node",
-    repair="Writes a marked block in ~/.bashrc of the training user.",
-)
-def launcher_override(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """DeepSpeed's launcher would send this shell's NCCL_SOCKET_IFNAME to every node."""
-    if is_deepspeed(wanted) and wanted.network is not None and not nodes.assumed:
-        yield from _kept_in(state, wanted, nodes)
-    elif is_deepspeed(wanted) or wanted.launcher is None or wanted.launcher.kind is None:
-        yield from _would_be_sent(state, wanted, nodes)
+@check("network.launcher-override")
+def launcher_override(at: At) -> Iterator[Fault]:
+    if is_deepspeed(at.wanted) and at.wanted.network is not None and not at.nodes.assumed:
+        yield from _kept_in(at.node, at.wanted, at.nodes)
+    elif is_deepspeed(at.wanted) or may_be_deepspeed(at.node, at.wanted):
+        yield from _would_be_sent(at.node, at.wanted, at.nodes)
 
 
 def _kept_in(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
@@ -304,7 +227,7 @@ def _kept_in(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fau
 def _would_be_sent(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
     """Judge by the value of this shell against the right interface of each node that was asked."""
     value = (state.env.launcher or {}).get(IFNAME)
-    if is_unset(value) or not (nodes.assumed or _has_deepspeed(state)):
+    if is_unset(value):
         return
     if wrong := _lost(Place(SHELL, value), nodes):
         keys = "launcher: deepspeed" if wanted.network else "network: auto and launcher: deepspeed"
@@ -347,44 +270,17 @@ def _override_fault(
     )
 
 
-def _has_deepspeed(state: NodeState) -> bool:
-    environments = state.nccl.environments.values()
-    return are_read(state) and any(
-        environment and "deepspeed" in environment.packages for environment in environments
-    )
-
-
-@rule(
-    "network.mtu-differs",
-    "warning",
-    between=True,
-    several=True,
-    always=True,
-    why="large packets are dropped on the way where a switch does not fragment them: small "
-    "messages pass, and the first large all-reduce hangs",
-    manual="set the same MTU on all nodes, also in the configuration of the interface",
-    alone="Leave the node out of the job.",
-)
-def mtu_differs(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The interface has another MTU than those of the other nodes."""
+@check("network.mtu-differs")
+def mtu_differs(at: At) -> Iterator[Fault]:
     fix = "ip link set {name} mtu {value}, and in the interface's configuration"
-    yield from _differing(state, wanted, nodes, lambda link: link.mtu, fix)
+    yield from _differing(at.node, at.wanted, at.nodes, lambda link: link.mtu, fix)
 
 
-@rule(
-    "network.speed-differs",
-    "warning",
-    between=True,
-    several=True,
-    always=True,
-    why="every step waits for the slowest node",
-    manual="check what the interface and its switch port negotiated: ethtool NAME",
-)
-def speed_differs(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The interface is slower or faster than those of the other nodes."""
+@check("network.speed-differs")
+def speed_differs(at: At) -> Iterator[Fault]:
     fix = "check what {name} and its switch port negotiated (ethtool {name}): the others have "
     fix += "{value} Mbit/s"
-    yield from _differing(state, wanted, nodes, lambda link: link.speed, fix)
+    yield from _differing(at.node, at.wanted, at.nodes, lambda link: link.speed, fix)
 
 
 def _differing(

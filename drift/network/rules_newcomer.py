@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, rule
-from gpu_node.drift.engine.unlike import unknown
+from gpu_node.drift.engine.rule import At, Fault, check, unknown
 from gpu_node.drift.network.interfaces import AUTO, Choice, carrying, choose, is_never
 from gpu_node.drift.ssh.rules_newcomer import way_from, way_to
 from gpu_node.facts.network.state import Route
@@ -20,18 +19,9 @@ def interface_of(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Choice:
     return choose(state.network, wanted.network or NetworkWanted(interface=AUTO), address)
 
 
-@rule(
-    "network.no-interface",
-    "warning",
-    between=True,
-    newcomers=True,
-    why="NCCL must listen where the other nodes connect: on the interface with the server's "
-    "address",
-    manual="onboard it by an address that one of its interfaces has, or name one: network",
-)
-def no_interface(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """No interface of the server fits the address by which the nodes will know it."""
-    choice = interface_of(state, wanted, nodes)
+@check("network.no-interface")
+def no_interface(at: At) -> Iterator[Fault]:
+    choice = interface_of(at.node, at.wanted, at.nodes)
     if choice.name is None:
         yield Fault(
             subject="interface",
@@ -41,27 +31,18 @@ def no_interface(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator
         )
 
 
-@rule(
-    "network.route-wrong",
-    ("error", "warning"),
-    between=True,
-    newcomers=True,
-    why="what has no route cannot connect, and over another interface than NCCL's a job is slow or "
-    "hangs",
-    manual="look with ip route get ADDRESS, and correct the route",
-)
-def route_wrong(node: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """No route leads between server and node, or it takes an interface that is not for jobs."""
-    interface = interface_of(node, wanted, nodes).name
-    address = nodes.newcomer.address if nodes.newcomer else wanted.address
-    if interface not in carrying(node.network, address):
+@check("network.route-wrong")
+def route_wrong(at: At) -> Iterator[Fault]:
+    interface = interface_of(at.node, at.wanted, at.nodes).name
+    address = at.newcomer.address if at.newcomer else at.wanted.address
+    if interface not in carrying(at.node.network, address):
         interface = None  # The nodes' addresses are in another network than the jobs.
-    for peer in nodes.others:
-        if node.ssh.scans is not None and not [*way_to(peer.name, node, nodes)]:
-            yield from _route(f"way to {peer.name}", node, peer.name, interface)
-        state = nodes.states.get(peer.name)
-        if state is not None and not [*way_from(peer.name, nodes)]:
-            yield from _route(f"way from {peer.name}", state, nodes.name, None)
+    for peer in at.nodes.others:
+        if at.node.ssh.scans is not None and not [*way_to(peer.name, at.node, at.nodes)]:
+            yield from _route(f"way to {peer.name}", at.node, peer.name, interface)
+        state = at.of(peer.name)
+        if state is not None and not [*way_from(peer.name, at.nodes)]:
+            yield from _route(f"way from {peer.name}", state, at.nodes.name, None)
 
 
 def route_to(name: str, state: NodeState) -> Route | None:

@@ -4,50 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Interface
 from gpu_node.drift.host.estimate import shown
 from gpu_node.drift.network.ifname import carrier
 from gpu_node.drift.network.interfaces import is_down, link_of, ports_of
 from gpu_node.facts.network.state import Link, NetworkState
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
 from gpu_node.inventories.wanted import JobsWanted
 
 # Mbit/s: 1 Gbit/s is what a server has for its administration.
 _SLOW = 1000
 
 
-@rule(
-    "network.slow-link",
-    "warning",
-    whole=True,
-    between=True,
-    several=True,
-    always=True,
-    why="each step waits for the network; the gradients of a model take 2 x 2 bytes a "
-    "parameter in each step (an all-reduce is a reduce-scatter and an all-gather), and "
-    "with ZeRO stage 3 it is 3 x 2 bytes, because the parameters are gathered for the "
-    "forward and the backward pass (section 7 of the ZeRO paper, arXiv:1910.02054); over "
-    "1 Gbit/s that is more than 5 minutes a step for 7e9 parameters",
-    manual="train over a faster interface (network: {interface: NAME}), or accumulate gradients "
-    "over more micro-batches, and use ZeRO stage 1 or 2, or LoRA",
-)
-def slow_link(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The interface to train over has 1 Gbit/s or less."""
-    if all(peer.gpus == 0 for peer in nodes.others) or _takes_infiniband(state):
+@check("network.slow-link")
+def slow_link(at: At) -> Iterator[Fault]:
+    if all(peer.gpus == 0 for peer in at.nodes.others) or _takes_infiniband(at.node):
         return
-    link = link_of(state.network, carrier(state, wanted).name)
+    link = link_of(at.node.network, carrier(at.node, at.wanted).name)
     if link is None or is_down(link):
         return
-    speed = _speed(link, state.network)
+    speed = _speed(link, at.node.network)
     if speed is not None and speed <= _SLOW:
         yield Fault(
             subject=Interface(link.name),
-            found=f"{speed} Mbit/s{_of_ports(link, state.network)}",
+            found=f"{speed} Mbit/s{_of_ports(link, at.node.network)}",
             wanted=f"more than {_SLOW} Mbit/s",
-            cause=_cause(wanted.jobs, speed),
+            cause=_cause(at.wanted.jobs, speed),
             fix="train over a faster interface (network: {interface: NAME} in the inventory), or "
             f"see what {link.name} and its switch port negotiated: ethtool {link.name}; else "
             "accumulate gradients over more micro-batches, with ZeRO stage 1 or 2, or LoRA",

@@ -221,7 +221,10 @@ def _walked(
 @cache
 def _of_rules() -> frozenset[str]:
     """Return what rules say of themselves, and the areas."""
-    texts = ((each.id, each.why, each.manual, each.alone) for each in RULES.values())
+    texts = (
+        (each.id, each.why, each.manual, each.without_root, each.in_container)
+        for each in RULES.values()
+    )
     return frozenset((*AREAS, *chain.from_iterable(texts)))
 
 

@@ -11,12 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.ranges import ranges
-from gpu_node.drift.report.entry import whole
+from gpu_node.drift.ranges import gathered, ranges
+from gpu_node.drift.report.entry import lines, whole
 from gpu_node.drift.report.model import HostReport, Report
-from gpu_node.drift.report.outline import counts
-from gpu_node.drift.report.problems import Problem, errors, problems, repair_of
+from gpu_node.drift.report.problems import NEEDS_ROOT, Problem, problems
 from gpu_node.drift.report.signs import of_severity
+from gpu_node.drift.report.view import Row, View
 from gpu_node.facts.areas import AREAS
 from gpu_node.inventories.escape import visible
 
@@ -28,10 +28,12 @@ def announcement(report: Report) -> RenderableType:
 
     What needs manual action is one line: the report has its details.
     """
-    listed = problems(report.hosts)
-    repaired = [each for each in listed if repair_of(each, report.hosts) in ("deploy", "partly")]
-    left = [each for each in listed if each not in repaired]
-    parts: list[RenderableType] = [counts(report, listed)]
+    view = View(report)
+    repaired, left = (
+        [each.problem for each in view.rows if each.is_repaired is wanted]
+        for wanted in (True, False)
+    )
+    parts: list[RenderableType] = [*lines([view.head])]
     if repaired:
         rows = list(_areas(repaired, report.hosts))
         parts += [Text(), Text("the deploy repairs (number of findings):"), _lines(rows)]
@@ -48,11 +50,8 @@ def plan_of_each(report: Report, without: Collection[str] = ()) -> RenderableTyp
     """
     rows = []
     for name, host in report.hosts.items():
-        repaired = [
-            problem
-            for problem in problems({name: host})
-            if repair_of(problem, report.hosts) in ("deploy", "partly")
-        ]
+        rows_of = View(report.part(None, [name])).rows
+        repaired = [each.problem for each in rows_of if each.is_repaired]
         if host.error or name in without:
             words = str(host.status) if host.error else "not planned; its error is above"
         else:
@@ -82,17 +81,16 @@ def repaired(before: Report, after: Report) -> dict[str, str]:
 
 def outcome(before: Report, after: Report) -> RenderableType:
     """Return what a deploy has repaired on which nodes, and which problems are left, and why."""
-    by_words: dict[str, list[str]] = {}
-    for name, words in repaired(before, after).items():
-        by_words.setdefault(words, []).append(name)
+    by_words = gathered((words, name) for name, words in repaired(before, after).items())
     rows = [(Text("repaired"), _nodes(on, before), Text(words)) for words, on in by_words.items()]
     rows = rows or [(Text("repaired"), Text(), Text("nothing"))]
-    for (status, _), on in errors(after.hosts).items():
-        rows.append((Text("left"), _nodes(on, before), Text(status)))
-    for problem in problems(after.hosts):
-        if problem.severity != "info":
-            why = f"{problem.id}: {_why_left(problem, before, after)}"
-            rows.append((Text("left"), _nodes(problem.nodes, before), Text(why)))
+    view = View(after)
+    for each in view.unread:
+        rows.append((Text("left"), _nodes(each.nodes, before), Text(each.status)))
+    for row in view.rows:
+        if row.problem.severity != "info":
+            why = f"{row.problem.id}: {_why_left(row, before)}"
+            rows.append((Text("left"), _nodes(row.problem.nodes, before), Text(why)))
     return _lines(rows)
 
 
@@ -104,18 +102,24 @@ def _nodes(names: Collection[str], report: Report) -> Text:
     return Text(visible(ranges(names, report.hosts)))
 
 
-def _why_left(problem: Problem, before: Report, after: Report) -> str:
+def _why_left(row: Row, before: Report) -> str:
     """Return why a problem is left after a deploy."""
-    if repair_of(problem, after.hosts) not in ("deploy", "partly"):
+    if not row.is_repaired:
         return "needs manual action"
     was = {(name, *_key(each)) for name, host in before.hosts.items() for each in host.findings}
-    if any((on.node, *_key(on.finding)) in was for on in problem.own if on.finding.fixable):
+    if any((on.node, *_key(on.finding)) in was for on in row.problem.own if on.finding.fixable):
         return "not repaired, see above"
     return "found only after this repair; run the deploy again"
 
 
 def unrepaired(report: Report) -> str:
     """Return the line about a report of which the deploy repairs nothing."""
+    if all(host.error for host in report.hosts.values()):
+        return "No node could be read."
+    if closed := without_root(report):
+        return (
+            f"{visible(ranges(closed))}: the deploy needs root; next: gpu-node explain {NEEDS_ROOT}"
+        )
     listed = problems(report.hosts)
     counts = {word: sum(each.severity == word for each in listed) for word in ("error", "warning")}
     left = [of_severity(count, word) for word, count in counts.items() if count]
@@ -125,27 +129,35 @@ def unrepaired(report: Report) -> str:
     return f"Nothing that the deploy can repair; {' and '.join(left)} {verb} manual action."
 
 
+def without_root(report: Report) -> list[str]:
+    """Return the nodes with problems that a user without root has read: root may find others."""
+    hosts = report.hosts.items()
+    return [name for name, host in hosts if host.without_root and host.status != "ok"]
+
+
 def _areas(
     listed: Sequence[Problem], nodes: Mapping[str, HostReport]
 ) -> Iterator[tuple[Text, Text, Text]]:
-    by_area: dict[str, list[Problem]] = {}
-    for each in listed:
-        by_area.setdefault(each.id.partition(".")[0], []).append(each)
-    for area in sorted(by_area, key=_place):
+    by_area = gathered((each.id.partition(".")[0], each) for each in listed)
+    order = [*(area for area in AREAS if area in by_area), *(by_area.keys() - {*AREAS})]
+    for area in order:
         on = {name for each in by_area[area] for name in each.nodes}
         where = ranges([name for name in nodes if name in on], nodes)
         yield Text(area), Text(visible(where)), Text(_named(by_area[area]))
 
 
-def _place(area: str) -> int:
-    return AREAS.index(area) if area in AREAS else len(AREAS)
-
-
 def _named(listed: Sequence[Problem]) -> str:
-    """Return the ids of problems, each with the number of its findings where it has several."""
-    return ", ".join(
-        f"{each.id} ({len(each.all)})" if len(each.all) > 1 else each.id for each in listed
-    )
+    """Return the ids of problems, each with the number of its findings where it has several.
+
+    Where the deploy repairs a part of it, that of the part.
+    """
+    counts = ((each.id, _count(each)) for each in listed)
+    return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts)
+
+
+def _count(problem: Problem) -> int:
+    left = [each for each in problem.own if not each.finding.fixable]
+    return len(problem.all) - len(left) * (problem.repair == "partly")
 
 
 def _lines(rows: Sequence[Sequence[Text]]) -> RenderableType:

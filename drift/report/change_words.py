@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from gpu_node.inventories.plurals import few
+
 _BETWEEN = ", "
 # So many parts of a list that differ are shown.
 _MOST_PARTS = 8
@@ -21,9 +23,7 @@ def change(before: str | None, now: str | None) -> str:
     was, has = before.split(_BETWEEN), now.split(_BETWEEN)
     if len(was) + len(has) <= _MOST_PARTS:
         return f"{before} -> {now}"
-    parts = [*_apart(was, has)]
-    more = len(parts) - _MOST_PARTS
-    return _BETWEEN.join([*parts[:_MOST_PARTS], *([f"{more} more"] if more > 0 else [])])
+    return _BETWEEN.join(few(_apart(was, has), _MOST_PARTS))
 
 
 def _apart(was: list[str], has: list[str]) -> list[str]:

@@ -1,16 +1,15 @@
 """What changed since an earlier report: the part of the report that `--since` adds."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
 from pydantic import BaseModel, ConfigDict, Field
-from rich.text import Text
 
-from gpu_node.drift.engine.finding import Finding, Severity
-from gpu_node.drift.ranges import ranges
+from gpu_node.drift.engine.finding import Finding, Severity, before_found
+from gpu_node.drift.ranges import gathered, ranges
 from gpu_node.drift.report.change_words import change, moment
 from gpu_node.inventories.escape import visible
-from gpu_node.inventories.plurals import counted
+from gpu_node.inventories.plurals import counted, few
 
 # Lines of one kind that the table shows; the JSON has all of them.
 _MOST = 20
@@ -92,14 +91,10 @@ def mark(changes: Changes | None, findings: Iterable[tuple[str, Finding]]) -> st
     return "new  " if all(new) else f"{sum(new)} of {len(new)} new  "
 
 
-def lines(changes: Changes | None, nodes: Iterable[str]) -> Iterator[Text]:
-    """Yield the lines of a report for people about what changed; `nodes` are all of the report."""
-    if changes is None:
-        return
-    known = [*nodes]
-    yield Text()
+def lines(changes: Changes, nodes: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield lines about what changed, each with its style; `nodes` are all of the report."""
     if changes.earlier is None:
-        yield Text(f"no earlier report to compare with (--since {visible(changes.since)})", "bold")
+        yield f"no earlier report to compare with (--since {visible(changes.since)})", "bold"
         return
     counts = [
         f"{len(changes.new)} new",
@@ -107,38 +102,27 @@ def lines(changes: Changes | None, nodes: Iterable[str]) -> Iterator[Text]:
         f"{len(changes.not_judged)} not judged now",
         f"{counted(len(changes.facts), 'fact')} changed",
     ]
-    yield Text(f"since {moment(changes.earlier)}: {', '.join(counts)}", style="bold")
+    yield f"since {moment(changes.earlier)}: {', '.join(counts)}", "bold"
     if changes.added:
-        yield Text(f"not in that report, so all theirs is new: {_nodes(changes.added, known)}")
-    yield from _few("gone", _by_words((each.node, _finding(each)) for each in changes.gone), known)
-    unjudged = ((each.node, f"{_finding(each)} ({each.why})") for each in changes.not_judged)
-    yield from _few("not judged now", _by_words(unjudged), known)
-    yield from _few("fact", _by_words((each.node, _fact(each)) for each in changes.facts), known)
-
-
-def _by_words(given: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Return the nodes of each text."""
-    by_words: dict[str, list[str]] = {}
-    for node, words in given:
-        by_words.setdefault(words, []).append(node)
-    return by_words
-
-
-def _few(kind: str, by_words: Mapping[str, list[str]], nodes: list[str]) -> Iterator[Text]:
-    for words, on in [*by_words.items()][:_MOST]:
-        yield Text(f"  {kind}  {_nodes(on, nodes)}  {visible(words, _LONGEST)}")
-    if (more := len(by_words) - _MOST) > 0:
-        yield Text(f"  {kind}  {more} more, see --format json", style="dim")
-
-
-def _nodes(names: Iterable[str], of: list[str]) -> str:
-    return visible(ranges(names, of))
+        on = visible(ranges(changes.added, nodes))
+        yield f"not in that report, so all theirs is new: {on}", ""
+    unjudged = ((f"{_finding(each)} ({each.why})", each.node) for each in changes.not_judged)
+    kinds = {
+        "gone": ((_finding(each), each.node) for each in changes.gone),
+        "not judged now": unjudged,
+        "fact": ((_fact(each), each.node) for each in changes.facts),
+    }
+    for kind, found in kinds.items():
+        lines = (
+            f"{visible(ranges(names, nodes))}  {visible(words, _LONGEST)}"
+            for words, names in gathered(found).items()
+        )
+        for at, line in enumerate(few(lines, _MOST, "{} more, see --format json")):
+            yield f"  {kind}  {line}", "dim" if at == _MOST else ""
 
 
 def _finding(each: Earlier) -> str:
-    # Of its logins a node is itself the subject: its name is there already.
-    about = f"{each.subject}: " if each.subject not in ("", each.node) else ""
-    return f"{each.rule}  {about}{each.found}"
+    return f"{each.rule}  {before_found(each.subject, each.node)}{each.found}"
 
 
 def _fact(each: ChangedFact) -> str:

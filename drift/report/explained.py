@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpu_node.drift.engine.registry import RULES, Rule
+from gpu_node.drift.engine.rule import OnPeer
 from gpu_node.drift.report.entry import entry
 from gpu_node.drift.report.problems import NEEDS_ROOT
 from gpu_node.drift.report.signs import SEVERITY_STYLES
@@ -21,7 +22,6 @@ _STOPS = {
     "logins": "jobs whose launcher logs in to the nodes",
     "unknown": "unknown: what it hides may stop a job",
 }
-_WHERE = {"here": "", "same": " (same subject)", "peer": " (on the node that the finding is about)"}
 _MANUAL = "manual: the deploy changes nothing"
 # Of each area that the probe reads, and what the table sums up of all areas.
 UNREADABLE = (*(f"{area}.unreadable" for area in AREAS), NEEDS_ROOT)
@@ -36,8 +36,8 @@ _ROOT_ONLY = (
     ("repair", _MANUAL),
     (
         "manual",
-        "Write ssh: {sudo: true} into the inventory, where sudo needs no password, or "
-        "ssh: {user: root}.",
+        "Write ssh: {sudo: true} into the inventory, and give --ask-sudo-password if sudo asks for "
+        "a password; or write ssh: {user: root}.",
     ),
     ("without root", "Repair the other problems: each names what that user can do."),
 )
@@ -53,7 +53,7 @@ def texts(word: str) -> RenderableType:
     if word in UNREADABLE:
         return entry(_head(word, "error"), lines_of(word))
     rules = [each for each in in_order() if each.area == word] or [RULES[word]]
-    return Group(*(entry(_head(rule.id, *rule.severities), _lines(rule)) for rule in rules))
+    return Group(*(entry(_head(rule.id, *rule.severity), _lines(rule)) for rule in rules))
 
 
 def lines_of(rule: str) -> Iterable[tuple[str, str]]:
@@ -73,8 +73,8 @@ def listed(area: str | None) -> RenderableType:
     for rule in in_order():
         if area in (None, rule.area):
             repair = "repaired" if rule.steps else "manual"
-            words = _severities(rule.severities)
-            table.add_row(words, Text(rule.id, style="bold"), repair, rule.summary)
+            words = _severities(rule.severity)
+            table.add_row(words, Text(rule.id, style="bold"), repair, rule.checks)
     return table
 
 
@@ -89,16 +89,19 @@ def _severities(severities: Iterable[str]) -> Text:
 
 
 def _lines(rule: Rule) -> Iterator[tuple[str, str]]:
-    yield "checks", rule.summary
+    yield "checks", rule.checks
     yield "why", rule.why
     yield "judged", rule.judged.replace("`", "")
     yield "repair", rule.repair or _MANUAL
     yield "manual", rule.manual
-    if rule.alone:
-        yield "without root", rule.alone
+    if rule.without_root:
+        yield "without root", rule.without_root
+    if rule.in_container:
+        yield "in a container", rule.in_container
     if rule.stops in _STOPS:
-        yield "stops", _STOPS[rule.stops]
-    if rule.because_of:
+        spared = f", but not where {rule.spares}" if rule.spares else ""
+        yield "stops", f"{_STOPS[rule.stops]}{spared}"
+    if rule.explained_by:
         yield "because of", causes(rule)
     if effects := list(_effects(rule)):
         yield "leads to", ", ".join(effects)
@@ -106,8 +109,11 @@ def _lines(rule: Rule) -> Iterator[tuple[str, str]]:
 
 def causes(rule: Rule) -> str:
     """Return the rules whose findings explain one of this rule, and where those must be."""
-    return "; ".join(f"{each.rule}{_WHERE[each.where]}" for each in rule.because_of)
+    return "; ".join(
+        f"{each.peer} (on the node that the finding is about)" if isinstance(each, OnPeer) else each
+        for each in rule.explained_by
+    )
 
 
 def _effects(rule: Rule) -> Iterable[str]:
-    return (each.id for each in in_order() if rule.id in {cause.rule for cause in each.because_of})
+    return (each.id for each in in_order() if rule.id in each.causes)

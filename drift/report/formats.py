@@ -13,21 +13,19 @@ from gpu_node.facts.probe.lines import lines_of
 if TYPE_CHECKING:  # the names alone must be quick to have: --help lists them
     from rich.console import Console, RenderableType
 
-    from gpu_node.drift.report.model import Report
+    from gpu_node.drift.report.view import View
 
-# What `--format` offers; the first is the default.
-FORMATS = ("table", "json", "markdown", "junit", "prometheus", "html")
-# What the suffix of a file chooses where no format is given.
-SUFFIXES = {
-    ".txt": "table",
-    ".log": "table",
-    ".json": "json",
-    ".md": "markdown",
-    ".xml": "junit",
-    ".prom": "prometheus",
-    ".html": "html",
-    ".htm": "html",
+# What `--format` offers, the default first, and the suffixes of a file that choose it without.
+_ROWS = {
+    "table": (".txt", ".log"),
+    "json": (".json",),
+    "markdown": (".md",),
+    "junit": (".xml",),
+    "prometheus": (".prom",),
+    "html": (".html", ".htm"),
 }
+FORMATS = tuple(_ROWS)
+SUFFIXES = {suffix: form for form, suffixes in _ROWS.items() for suffix in suffixes}
 # Those without a value of a node: a program of another user reads them.
 FOR_ALL = ("prometheus",)
 _DUMB_LINES = 25
@@ -37,16 +35,13 @@ _DUMB_LINES = 25
 class Page:
     """Where a report is written: a console with its width, colours and encoding.
 
-    The others are about the table: every finding with its cause and fix (`full`), the facts before
-    the problems (`facts`), only the problems that a rule, area or node chooses (`only`), and lines
-    that are printed in place of the nodes and the counts (`head`).
+    The others are about the table: every finding with its cause and fix (`full`), and the facts
+    before the problems (`facts`).
     """
 
     console: Console
     full: bool = False
     facts: bool = False
-    only: tuple[str, ...] = ()
-    head: str = ""
 
 
 def format_of(output: str | None) -> str | None:
@@ -76,8 +71,8 @@ def printed(renderable: RenderableType, console: Console) -> str:
     return "".join(f"{line.rstrip()}\n" for line in lines_of(captured.get()))
 
 
-def parts(form: str, report: Report, page: Page) -> Iterable[str]:
+def parts(form: str, view: View, page: Page) -> Iterable[str]:
     """Return the parts of a report in one of FORMATS, for a page; the last ends with a newline."""
     module = import_module(f"gpu_node.drift.report.{form}")
-    written: Iterable[str] = module.parts(report, page)
+    written: Iterable[str] = module.parts(view, page)
     return written

@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict
 from gpu_node.drift.engine.finding import Severity
 from gpu_node.drift.report.formats import Page
 from gpu_node.drift.report.model import Report
-from gpu_node.drift.report.problems import problems, repair_of
-from gpu_node.drift.report.start import Start, start
+from gpu_node.drift.report.problems import repair_of
+from gpu_node.drift.report.start import Start
+from gpu_node.drift.report.view import View
 from gpu_node.inventories.escape import visible_json
 
 _NO_HOSTS = '"hosts": {}'
@@ -42,18 +43,19 @@ class WrittenReport(Report):
 
 def render(report: Report, encoding: str = "utf-8") -> str:
     """Return the report as indented JSON with a final newline, in characters of `encoding`."""
-    return "".join(_parts(report, encoding))
+    return "".join(_parts(View(report), encoding))
 
 
-def parts(report: Report, page: Page) -> Iterator[str]:
+def parts(view: View, page: Page) -> Iterator[str]:
     """Yield the report for a page, in characters of its encoding: the nodes one after the other.
 
     The facts of all nodes of a large cluster would fill the memory.
     """
-    return _parts(report, page.console.encoding, of_job=bool(page.head))
+    return _parts(view, page.console.encoding)
 
 
-def _parts(report: Report, encoding: str, of_job: bool = False) -> Iterator[str]:
+def _parts(view: View, encoding: str) -> Iterator[str]:
+    report = view.report
     without = {"changes"} if report.changes is None else None
     listed = [
         WrittenProblem(
@@ -63,9 +65,9 @@ def _parts(report: Report, encoding: str, of_job: bool = False) -> Iterator[str]
             repair=repair_of(each, report.hosts),
             findings=len(each.all),
         )
-        for each in problems(report.hosts)
+        for each in view.problems
     ]
-    made: dict[str, Any] = {"problems": listed, "can_start": None if of_job else start(report)}
+    made: dict[str, Any] = {"problems": listed, "can_start": None if view.given else view.start}
     whole = WrittenReport.model_construct(None, **(dict(report) | {"hosts": {}} | made))
     rest = whole.model_dump(mode="json", by_alias=True, exclude=without)
     before, _, after = _written(rest, encoding).partition(_NO_HOSTS)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.registry import RULES
+from gpu_node.drift.engine.registry import RULES, is_unread
 from gpu_node.drift.engine.rule import is_of
 from gpu_node.drift.engine.switches import is_on
-from gpu_node.drift.report import changes
 from gpu_node.drift.report.formats import Page
-from gpu_node.drift.report.full import why_one
 from gpu_node.drift.report.model import HostReport, Report
-from gpu_node.drift.report.off import entry
+from gpu_node.drift.report.view import View, switch
 from gpu_node.inventories.escape import visible
 
 # The case of every node that says whether it answered.
@@ -25,11 +23,15 @@ _NO_XML = re.compile("[\ufffe\uffff]")
 _COUNTED = ("tests", "failures", "errors")
 
 
-def parts(report: Report, page: Page) -> Iterator[str]:
+def parts(view: View, page: Page) -> Iterator[str]:
     """Yield the report in ASCII: other characters are references, which any encoding takes."""
-    suites = [_suite(name, report) for name in report.hosts]
-    if report.exit_code() == 1 and not any(each.get("errors") != "0" for each in suites):
-        suites.append(_of_report(report))
+    report = view.report
+    cases = {name: _cases(name, report) for name in report.hosts}
+    suites = [_suite(name, each, report.generated) for name, each in cases.items()]
+    if view.why:
+        of_report = _case("report", _ANSWER)
+        _problem(of_report, _NO_ANSWER, "unknown", view.why, view.why)
+        suites.append(_suite("report", [of_report], report.generated))
     counts = {word: str(sum(int(each.get(word, "0")) for each in suites)) for word in _COUNTED}
     whole = Element("testsuites", {"name": _text(f"gpu-node {report.inventory}"), **counts})
     whole.text = "\n"
@@ -41,8 +43,17 @@ def parts(report: Report, page: Page) -> Iterator[str]:
     yield f"<{after}\n"
 
 
-def _suite(name: str, report: Report) -> Element:
-    """Return the suite of a node: what cannot be read is an error, a wrong value a failure."""
+def _suite(name: str, cases: Collection[Element], generated: str) -> Element:
+    suite = Element("testsuite", {"name": _text(name), "tests": str(len(cases))})
+    for word, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        suite.set(word, str(sum(case.find(kind) is not None for case in cases)))
+    suite.set("timestamp", generated)
+    suite.extend(cases)
+    return suite
+
+
+def _cases(name: str, report: Report) -> Collection[Element]:
+    """Return the cases of a node: what cannot be read is an error, a wrong value a failure."""
     host = report.hosts[name]
     cases = {_ANSWER: _case(name, _ANSWER)}
     if host.error is not None:
@@ -53,28 +64,11 @@ def _suite(name: str, report: Report) -> Element:
     for rule, found in findings.items():
         cases[rule] = _case(name, rule)
         _judge(cases[rule], found)
-    for rule, why in {**{off.rule: entry(off) for off in host.off}, **_not_for_jobs(host)}.items():
+    for rule, why in {**{off.rule: switch(off) for off in host.off}, **_not_for_jobs(host)}.items():
         if rule not in cases:
             cases[rule] = _case(name, rule)
             SubElement(cases[rule], "skipped", {"message": _text(why)})
-    suite = Element("testsuite", {"name": _text(name), "tests": str(len(cases))})
-    suite.set("failures", str(sum(case.find("failure") is not None for case in cases.values())))
-    suite.set("errors", str(sum(case.find("error") is not None for case in cases.values())))
-    suite.set("skipped", str(sum(case.find("skipped") is not None for case in cases.values())))
-    suite.set("timestamp", report.generated)
-    suite.extend(cases.values())
-    return suite
-
-
-def _of_report(report: Report) -> Element:
-    """Return the suite of what is known of no node alone: why the report ends with 1."""
-    lines = [line.plain for line in changes.lines(report.changes, ()) if line.plain]
-    case, why = _case("report", _ANSWER), why_one(report) or " ".join(lines)
-    _problem(case, _NO_ANSWER, "unknown", why, why)
-    counts = {"tests": "1", "failures": "0", "errors": "1", "skipped": "0"}
-    suite = Element("testsuite", {"name": "report", **counts, "timestamp": report.generated})
-    suite.append(case)
-    return suite
+    return cases.values()
 
 
 def _case(node: str, name: str) -> Element:
@@ -85,7 +79,7 @@ def _judge(case: Element, findings: list[Finding]) -> None:
     """Add to the case of a rule what it found; one of severity info fails no case."""
     wrong = [each for each in findings if each.severity != "info"]
     if wrong:
-        kind = "error" if wrong[0].rule.endswith(".unreadable") else "failure"
+        kind = "error" if is_unread(wrong[0].rule) else "failure"
         severity = "error" if any(each.severity == "error" for each in wrong) else "warning"
         message = "; ".join(f"{each.subject}: {each.found}" for each in wrong)
         _problem(case, kind, severity, message, "\n\n".join(map(_lines, wrong)))
@@ -116,8 +110,8 @@ def _judged(host: HostReport, report: Report) -> Iterator[str]:
         return
     several = len(report.hosts) > 1 or len(seen.nodes) > 1
     for rule in RULES.values():
-        is_left_out = rule.newcomers or (rule.command and seen.task is None)
-        if is_left_out or (rule.several and not several):
+        is_left_out = "a newcomer" in rule.when or ("a job" in rule.when and seen.task is None)
+        if is_left_out or ("several nodes" in rule.when and not several):
             continue
         if is_on(rule.id, seen.wanted, report.day) and rule.is_judged(seen.wanted):
             yield rule.id
@@ -128,7 +122,9 @@ def _not_for_jobs(host: HostReport) -> dict[str, str]:
     return {
         rule.id: "gpu: none in the inventory: the node is not for jobs"
         for rule in RULES.values()
-        if host.seen and not rule.newcomers and not is_of(host.seen.wanted, rule.area, rule.id)
+        if host.seen
+        and "a newcomer" not in rule.when
+        and not is_of(host.seen.wanted, rule.area, rule.id)
     }
 
 

@@ -11,13 +11,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from gpu_node.drift.engine.differences import UNREADABLE
+from gpu_node.drift.engine.compare import UNREADABLE
 from gpu_node.drift.engine.fact import Fact
 from gpu_node.drift.engine.shown_facts import FACTS, facts_of
-from gpu_node.drift.ranges import ranges
+from gpu_node.drift.ranges import gathered, ranges
 from gpu_node.drift.report.model import HostReport, Status
 from gpu_node.drift.report.signs import WRONG
-from gpu_node.drift.toolchain.packages import PACKAGES_SHOWN
 from gpu_node.facts.node import NodeState, state_of
 from gpu_node.inventories.escape import visible
 
@@ -34,6 +33,8 @@ _FEW = 3
 _ROOM = 20
 # Of a label: a package may have any name.
 _LABEL = 60
+# Rows of what only some nodes have: as many as a person would read.
+_MOST_OF_NODES = 10
 # A longer value folds in any case: it would take the room of two nodes.
 _LONG = 32
 
@@ -50,12 +51,14 @@ class Column:
         return _GAP + min(most, max(text.cell_len for text in (self.name, *self.cells)))
 
 
-def matrix(hosts: Mapping[str, HostReport], width: int, alike: bool = False) -> RenderableType:
-    """Return every fact of every node, no wider than `width`; a blank line parts the blocks.
+def matrix(
+    facts: tuple[list[str], list[Column]], width: int, alike: bool = False
+) -> RenderableType:
+    """Return facts (`labels_and_columns`), no wider than `width`; a blank line parts the blocks.
 
     With `alike`, nodes with the same values share a column, and the largest group is the first.
     """
-    labels, columns = labels_and_columns(hosts)
+    labels, columns = facts
     if alike:
         columns = _shared(columns)
     room = width - max(map(cell_len, labels))
@@ -68,19 +71,19 @@ def labels_and_columns(hosts: Mapping[str, HostReport]) -> tuple[list[str], list
     """Return what the facts are called, and a column for each node."""
     nodes = {name: node_of(host) for name, host in hosts.items()}
     facts = [fact for fact in FACTS if _is_shown(fact, nodes.values())]
-    facts += _package_rows([node for node in nodes.values() if node is not None])
+    facts += _of_nodes([node for node in nodes.values() if node is not None])
     labels = ["status", *(visible(fact.name, _LABEL) for fact in facts)]
     return labels, [_column(name, host, nodes[name], facts) for name, host in hosts.items()]
 
 
-def _package_rows(nodes: list[NodeState]) -> list[Fact]:
-    """Return the packages of Python environments that differ, as many as a person would read."""
+def _of_nodes(nodes: list[NodeState]) -> list[Fact]:
+    """Return facts about what only some nodes have, such as packages: the first that differ."""
     apart = [
         fact
         for fact in facts_of(nodes)
         if len({fact.value(node) for node in nodes if fact.is_asked(node)}) > 1
     ]
-    return apart[:PACKAGES_SHOWN]
+    return apart[:_MOST_OF_NODES]
 
 
 def node_of(host: HostReport) -> NodeState | None:
@@ -116,11 +119,9 @@ def _blocks(columns: list[Column], room: int) -> Iterator[list[Column]]:
 
 def _shared(columns: Iterable[Column]) -> list[Column]:
     """Return a column for each group of nodes that have the same values."""
-    groups: dict[tuple[tuple[str, object], ...], list[Column]] = {}
-    for column in columns:
-        groups.setdefault(tuple((cell.plain, cell.style) for cell in column.cells), []).append(
-            column
-        )
+    groups = gathered(
+        (tuple((cell.plain, cell.style) for cell in each.cells), each) for each in columns
+    )
     return [
         Column(Text(ranges(each.name.plain for each in group), style="bold"), group[0].cells)
         for group in sorted(groups.values(), key=len, reverse=True)

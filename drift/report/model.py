@@ -12,10 +12,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, PlainSerializer
 
 from gpu_node.drift.engine.check import judge
-from gpu_node.drift.engine.differences import Difference, differences
+from gpu_node.drift.engine.compare import Difference, differences
 from gpu_node.drift.engine.finding import Finding, OffFinding, Severity
-from gpu_node.drift.engine.judgement import Judged, Judgement
-from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.engine.judgement import Judgement
+from gpu_node.drift.engine.nodes import Judged, Nodes
+from gpu_node.drift.engine.registry import is_unread
 from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.drift.engine.switches import switch_of
 from gpu_node.drift.report.changes import Changes
@@ -78,6 +79,8 @@ class HostReport(_Part):
     slurm_job: int | None = None
     # Whether its facts were read as a user who is not root and has no sudo; not part of the JSON.
     without_root: bool = Field(default=False, exclude=True)
+    # Whether sudo asks for a password that the command was not given. No part of the JSON report.
+    lacks_password: bool = Field(default=False, exclude=True)
     # Whether it is for jobs: it is not with `gpu: none`; not part of the JSON.
     runs_jobs: bool = Field(default=True, exclude=True)
     # What it was judged by; None: it was not, or its findings are a part. Not part of the JSON.
@@ -196,7 +199,8 @@ def build(
     """
     day = day or date.today()
     states = {name: node.state for name, node in seen.items() if node.state is not None}
-    judged = judged or judge(_judged(seen, states, day))
+    nodes = _judged(seen, states, day)
+    judged = judged or judge(nodes)
     hosts = {
         name: _host(
             node, judged.findings.get(name, []), _off(node, judged.muted.get(name, ()), day)
@@ -208,9 +212,7 @@ def build(
         inventory=inventory,
         generated=generated,
         hosts=hosts,
-        differences=differences(
-            states, judged.drifting, {name: node.wanted for name, node in seen.items()}, day
-        ),
+        differences=differences(nodes, judged.drifting),
         summary=_summary(hosts),
         day=day,
     )
@@ -266,6 +268,7 @@ def _host(node: Seen, findings: list[Finding], off: list[OffFinding]) -> HostRep
         off=off,
         slurm_job=node.slurm_job,
         without_root=node.without_root,
+        lacks_password=node.lacks_password,
         runs_jobs=not node.wanted.is_cpu_node,
         seen=node,
     )
@@ -288,7 +291,7 @@ def _less(host: HostReport, keep: Callable[[Finding], bool]) -> HostReport:
 
 
 def _status(findings: list[Finding]) -> Status:
-    if any(finding.rule.endswith(".unreadable") for finding in findings):
+    if any(is_unread(finding.rule) for finding in findings):
         return "unreadable"
     return "drift" if any(finding.severity != "info" for finding in findings) else "ok"
 

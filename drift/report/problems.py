@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from rich.text import Text
-
-from gpu_node.drift.engine.finding import OR, Finding, Severity, Way
+from gpu_node.drift.engine.finding import OR, Finding, Severity, Way, before_found
 from gpu_node.drift.engine.registry import RULES
-from gpu_node.drift.engine.subject import RootOnly
-from gpu_node.drift.ranges import ranges
-from gpu_node.drift.report.model import HostReport, Status
+from gpu_node.drift.engine.subject import Logins, RootOnly
+from gpu_node.drift.ranges import gathered, ranges
+from gpu_node.drift.report.model import HostReport
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.areas import AREAS
-from gpu_node.inventories.escape import visible
-from gpu_node.inventories.plurals import counted
 
 # The id of the problem that has the facts which only root can read, of all areas and nodes.
 NEEDS_ROOT = "needs-root"
@@ -26,7 +22,7 @@ Repair = Literal["deploy", "partly", "manual"]
 _SEVERITIES = list(SEVERITY_STYLES)
 _ORDER = {rule: number for number, rule in enumerate(RULES)}
 # What is wanted is short, or left to `--full`: it may be a sentence.
-_LONGEST_WANTED = 40
+LONGEST_WANTED = 40
 # Before what is wanted, at the end of a finding.
 WANT = ", want "
 
@@ -36,6 +32,14 @@ class OnNode(NamedTuple):
 
     node: str
     finding: Finding
+
+
+class Entry(NamedTuple):
+    """A finding, once for all nodes that have it, and what it says, each with its label."""
+
+    finding: Finding
+    nodes: list[str]
+    lines: list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -74,11 +78,10 @@ class Problem:
 
 def problems(hosts: Mapping[str, HostReport]) -> list[Problem]:
     """Return the problems of all nodes, the worst first; each finding is in one of them."""
-    gathered: dict[str, list[OnNode]] = {}
-    for name, host in hosts.items():
-        for finding in host.findings:
-            gathered.setdefault(_first(finding), []).append(OnNode(name, finding))
-    listed = [_problem(under, each) for under, each in gathered.items()]
+    found = gathered(
+        (_first(each), OnNode(name, each)) for name, host in hosts.items() for each in host.findings
+    )
+    listed = [_problem(under, each) for under, each in found.items()]
     return sorted(listed, key=lambda each: (_SEVERITIES.index(each.severity), _place(each)))
 
 
@@ -99,72 +102,27 @@ def chosen(listed: Iterable[Problem], words: Collection[str]) -> Iterator[Proble
             yield Problem(problem.id, own, explained)
 
 
-def text(problem: Problem, nodes: Collection[str]) -> str:
-    """Return what is wrong in words, a part of each rule first; `nodes` are those of the report."""
+def parts(problem: Problem, nodes: Collection[str]) -> list[tuple[str, int]]:
+    """Return what is wrong in words, a part of each rule first, each with its number of findings.
+
+    What the deploy does not repair comes first.
+
+    `nodes` are those of the report.
+    """
     if problem.id == NEEDS_ROOT:
-        facts: dict[str, list[str]] = {}
-        for node, finding in problem.own:
-            facts.setdefault(finding.subject, []).append(node)
+        facts = gathered((finding.subject, node) for node, finding in problem.own)
         count = f"{len(facts)} facts are" if len(facts) > 1 else "a fact is"
         listed = (
             f"{fact}{_where(on, problem.nodes, nodes, ' ({})')}" for fact, on in facts.items()
         )
-        return f"{count} readable by root only: {', '.join(listed)}"
-    return "; ".join(words for words, _ in parts(problem, nodes))
-
-
-def parts(problem: Problem, nodes: Collection[str]) -> list[tuple[str, int]]:
-    """Return the parts of `text`, what was found and wanted, each with the number of findings."""
-    if problem.id == NEEDS_ROOT:
-        return [(text(problem, nodes), len(problem.own))]
-    by_rule: dict[str, list[tuple[str, int]]] = {}
-    for (rule, words), on in _distinct(problem.own or problem.explained).items():
-        where = _where(on, problem.nodes, nodes, " ({})")
-        by_rule.setdefault(rule, []).append((f"{words}{where}", len(on)))
+        return [(f"{count} readable by root only: {', '.join(listed)}", len(problem.own))]
+    own = sorted(problem.own, key=lambda each: each.finding.fixable)
+    by_rule = gathered(
+        (rule, (f"{words}{_where(on, problem.nodes, nodes, ' ({})')}", len(on)))
+        for (rule, words), on in _distinct(own or problem.explained).items()
+    )
     depth = max(map(len, by_rule.values()))
     return [each[at] for at in range(depth) for each in by_rule.values() if at < len(each)]
-
-
-def unread(hosts: Mapping[str, HostReport], only: Collection[str]) -> dict[str, HostReport]:
-    """Return the nodes that were not read: all of them, or those that --only names alone."""
-    named = hosts.keys() & set(only)
-    return {
-        name: host
-        for name, host in hosts.items()
-        if host.error and (len(named) < len(set(only)) or name in named or not only)
-    }
-
-
-def errors(
-    hosts: Mapping[str, HostReport], only: Collection[str] = ()
-) -> dict[tuple[Status, str], list[str]]:
-    """Return the errors of nodes that were not read, one for all nodes that have the same."""
-    found: dict[tuple[Status, str], list[str]] = {}
-    for name, host in unread(hosts, only).items():
-        found.setdefault((host.status, host.error or ""), []).append(name)
-    return found
-
-
-def only_lines(
-    only: Collection[str], shown: int, of: int, hosts: Mapping[str, HostReport]
-) -> Iterator[Text]:
-    """Yield what --only does not choose, and that it chooses nothing where that is so."""
-    lacking = unread(hosts, only)
-    if not shown and (words := [visible(each) for each in only if each not in lacking]):
-        where = " on the nodes that were read" if lacking else ""
-        yield Text(f"no problems in {', '.join(words)}{where}", style="bold")
-    if left := of - shown:
-        yield Text()
-        yield Text(f"--only leaves out {counted(left, 'problem')}", style="dim")
-
-
-def of_problems(listed: Iterable[Problem]) -> dict[str, list[Finding]]:
-    """Return the findings of some problems by node."""
-    by_node: dict[str, list[Finding]] = {}
-    for problem in listed:
-        for node, finding in problem.all:
-            by_node.setdefault(node, []).append(finding)
-    return by_node
 
 
 def repair_of(problem: Problem, hosts: Mapping[str, HostReport]) -> str:
@@ -193,17 +151,17 @@ def without_root(problem: Problem, nodes: Collection[str]) -> tuple[str, str]:
             alone.setdefault(own, []).append(node)
             continue
         admin.setdefault(each.fix, []).append(node)
-        if rule is not None and rule.alone:
-            alone.setdefault(rule.alone, []).append(node)
+        if rule is not None and rule.without_root:
+            alone.setdefault(rule.without_root, []).append(node)
     return _by_nodes(alone, problem.nodes), _by_nodes(admin, problem.nodes)
 
 
 def _by_nodes(texts: Mapping[str, Collection[str]], nodes: Collection[str]) -> str:
     """Return texts one behind the other, those about all nodes first, others behind the names."""
-    by_nodes: dict[str, list[str]] = {"": []}
-    for text, on in texts.items():
-        by_nodes.setdefault(_where(on, nodes, (), "{}: "), []).append(text)
-    return joined(f"{names}{joined(each)}" for names, each in by_nodes.items() if each)
+    by_nodes = gathered((_where(on, nodes, (), "{}: "), text) for text, on in texts.items())
+    about_all = joined(by_nodes.pop("", ()))
+    others = (f"{names}{joined(each)}" for names, each in by_nodes.items())
+    return joined(each for each in (about_all, *others) if each)
 
 
 def _where(on: Collection[str], all_of: Collection[str], nodes: Collection[str], form: str) -> str:
@@ -215,7 +173,7 @@ def _where(on: Collection[str], all_of: Collection[str], nodes: Collection[str],
 def leads_to(problem: Problem) -> list[str]:
     """Return the rules whose findings a problem explains, without its own area's name.
 
-    Each has the number of its findings behind it, where it has several that `text` does not have.
+    Each has the number of its findings behind it, where it has several that `parts` do not have.
     """
     area = problem.id.split(".")[0]
     rules = Counter(each.finding.rule.removeprefix(f"{area}.") for each in problem.explained)
@@ -239,15 +197,54 @@ def _distinct(findings: Iterable[OnNode]) -> dict[tuple[str, str], list[str]]:
             values = compared.setdefault((each.rule, each.subject), {})
             values.setdefault(each.found, []).append(node)
             continue
-        wanted = f"{WANT}{each.wanted}" if 0 < len(each.wanted) <= _LONGEST_WANTED else ""
-        # Of its logins a node is itself the subject, and `found` has its peers.
-        about = "" if each.subject == node else f"{each.subject}: "
+        wanted = f"{WANT}{each.wanted}" if 0 < len(each.wanted) <= LONGEST_WANTED else ""
+        about = before_found(each.subject, node)
         texts.setdefault((each.rule, f"{about}{each.found}{wanted}"), []).append(node)
     for (rule, subject), values in compared.items():
         nodes = [node for on in values.values() for node in on]
         listed = "; ".join(f"{value} on {ranges(on)}" for value, on in values.items())
         texts[rule, f"{subject}: {listed}"] = nodes
     return texts
+
+
+def entries(
+    found: Iterable[OnNode], listed: Callable[[Iterable[str]], str] = ", ".join
+) -> list[Entry]:
+    """Return each distinct finding, errors first; `listed` returns names of nodes as text.
+
+    What nodes differ in is one finding of all of them: each has another value.
+    """
+    grouped: dict[Finding, dict[str, list[str]]] = {}
+    for name, finding in found:
+        without: dict[str, object] = {"root": None, "root_nodes": ()}
+        if is_compared(finding):
+            without["found"] = ""
+        if isinstance(finding.about, Logins):  # `found` has the peers
+            without |= {"subject": "", "about": None}
+        key = finding.model_copy(update=without)
+        grouped.setdefault(key, {}).setdefault(finding.found, []).append(name)
+    made = [
+        Entry(
+            finding,
+            [name for on in values.values() for name in on],
+            [*_lines(finding, values, listed)],
+        )
+        for finding, values in grouped.items()
+    ]
+    return sorted(made, key=lambda each: _SEVERITIES.index(each.finding.severity))
+
+
+def _lines(
+    finding: Finding, values: Mapping[str, list[str]], listed: Callable[[Iterable[str]], str]
+) -> Iterator[tuple[str, str]]:
+    having = [
+        f"{value} on {listed(on)}" if len(values) > 1 else value for value, on in values.items()
+    ]
+    about = f"{finding.subject}: " if finding.subject else ""
+    yield "found", f"{about}{'; '.join(having)}"
+    yield "wanted", finding.wanted
+    yield "cause", finding.cause
+    yield "fix", f"{'' if finding.fixable else 'manually: '}{finding.fix}"
 
 
 def is_compared(finding: Finding) -> bool:
@@ -265,10 +262,7 @@ def _first(finding: Finding) -> str:
     """Return under what a finding is gathered: the rule of its root, or its own."""
     if finding.root is None and isinstance(finding.about, RootOnly):
         return NEEDS_ROOT
-    return _under(finding.root.rule if finding.root else finding.rule)
-
-
-def _under(rule: str) -> str:
+    rule = finding.root.rule if finding.root else finding.rule
     return (RULES[rule].under if rule in RULES else "") or rule
 
 

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import get_args
 
 from gpu_node.drift.report.formats import Page
-from gpu_node.drift.report.model import Report, Status
-from gpu_node.drift.report.problems import problems
+from gpu_node.drift.report.model import Status
 from gpu_node.drift.report.signs import SEVERITY_STYLES
-from gpu_node.drift.report.start import for_jobs, start
+from gpu_node.drift.report.start import for_jobs
+from gpu_node.drift.report.view import View
 from gpu_node.inventories.escape import visible
 
 # Of a label: a path may be longer.
@@ -19,21 +19,21 @@ _LONGEST = 200
 Sample = tuple[dict[str, str], float]
 
 
-def parts(report: Report, page: Page) -> Iterator[str]:
+def parts(view: View, page: Page) -> Iterator[str]:
     """Yield each metric with its samples; the labels are names of nodes, rules and severities.
 
     All are in ASCII, without timestamps, which the collector refuses. The inventory is a label of
     each: the files of several inventories may be in one folder.
     """
-    listed = problems(report.hosts)
-    severities: Counter[str] = Counter(each.severity for each in listed)
+    report = view.report
+    severities: Counter[str] = Counter(each.severity for each in view.problems)
     found = Counter(
         (name, each.rule, each.severity)
         for name, host in report.hosts.items()
         for each in host.findings
     )
     written = datetime.fromisoformat(report.generated).timestamp()
-    can_start = {*start(report).nodes}
+    can_start = {*view.start.nodes}
     metrics: dict[str, tuple[str, Iterable[Sample]]] = {
         "report_timestamp_seconds": ("When the report was made, in Unix time.", [({}, written)]),
         "report_exit_status": (

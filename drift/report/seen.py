@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpu_node.facts.ask.sudo import asks_password
 from gpu_node.facts.ask.via import SSH
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.inventories.schema import NodeWanted
@@ -45,3 +46,8 @@ class Seen:
             return False
         has_sudo = self.sudo and self.state.ssh.sudo_refusal is None
         return self.state.limits.user.uid != 0 and not has_sudo
+
+    @property
+    def lacks_password(self) -> bool:
+        """Whether sudo asks for a password, and this command was given none."""
+        return self.state is not None and asks_password(self.state.ssh.sudo_refusal)

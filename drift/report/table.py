@@ -3,44 +3,30 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from gpu_node.drift.ranges import ranges
-from gpu_node.drift.report import changes, full, off
-from gpu_node.drift.report.commas import at_commas, cut
-from gpu_node.drift.report.entry import whole
+from gpu_node.drift.report import full
+from gpu_node.drift.report.entry import lines, listed, whole
 from gpu_node.drift.report.formats import Page, printed
 from gpu_node.drift.report.matrix import STATUS_STYLES, matrix
-from gpu_node.drift.report.model import HostReport, Report
-from gpu_node.drift.report.outline import counts, of_jobs, outline
-from gpu_node.drift.report.problems import (
-    WANT,
-    Problem,
-    chosen,
-    errors,
-    leads_to,
-    only_lines,
-    problems,
-    repair_of,
-    without_root,
-)
-from gpu_node.drift.report.problems import parts as parts_of
+from gpu_node.drift.report.problems import WANT
 from gpu_node.drift.report.signs import SEVERITY_STYLES
-from gpu_node.drift.report.start import start_line
+from gpu_node.drift.report.view import Row, View
+from gpu_node.drift.report.width import CUT, CUT_NAMES, cut, fitted
 from gpu_node.inventories.escape import visible, visible_lines
-from gpu_node.inventories.next_command import deploy_command, next_command
+from gpu_node.inventories.next_command import next_command
 from gpu_node.inventories.plurals import counted
 
 # Lines of one problem: what is wrong, what follows from it, and what helps without root. A first
 # finding that needs another line has it, and all has it in a narrow console.
 _LINES, _AFTER, _ALONE = 2, 1, 6
 _FIRST_LINES, _NARROW = 3, 60
-_CUT, _CUT_NAMES = " ... (--full)", " ..."
 _GAP = 2
 # With less room beside the other columns what is wrong is below them; with still less it is a list.
 _BESIDE, _ROOM = 60, 24
@@ -49,81 +35,65 @@ _HEADS = ("", "nodes", "problem", "repair", "findings")
 _MOST_ERRORS = 3
 
 
-def parts(report: Report, page: Page) -> tuple[str]:
+def parts(view: View, page: Page) -> tuple[str]:
     """Return the report for a page, as its console prints it."""
-    width = page.console.width
-    if page.full:
-        facts = (page.facts or not page.only) and not page.head
-        whole_report = full.render(report, width, page.only, facts)
-        head = [Text(page.head, style="bold"), Text()] if page.head else []
-        is_whole = report.hosts and not page.head and not page.only
-        last = [start_line(report)] if is_whole else []
-        return (printed(Group(*head, whole_report, *last), page.console),)
-    shown = render(report, width, page.facts, page.only, head=page.head)
-    return (printed(shown, page.console),)
+    made = full.render if page.full else render
+    return (printed(made(view, page.console.width, page.facts), page.console),)
 
 
 def render(
-    report: Report,
-    width: int,
-    facts: bool = False,
-    only: Collection[str] = (),
-    next_step: bool = True,
-    of_run: Sequence[str] | None = None,
-    elsewhere: Mapping[str, str] | None = None,
-    head: str = "",
+    view: View, width: int, facts: bool = False, next_step: bool = True, again: bool = False
 ) -> RenderableType:
     """Return the report as a rich renderable for a console of this width.
 
-    `facts` come first where asked for; `only` chooses problems by rule, area or node; without
-    `next_step` the table ends with the problems. `of_run` are the options of the deploy that
-    prints it: the next one has the same. `elsewhere`: see `outline`. `head`: see `Page`.
+    `facts` come first where asked for; without `next_step` the table ends with the problems.
+    `again`: a deploy prints it, and its reader has seen what the nodes have.
     """
-    listed = problems(report.hosts)
-    shown = list(chosen(listed, only)) if only else listed
-    parts: list[RenderableType] = [*of_jobs(report)]
+    parts: list[RenderableType] = [*lines(view.in_jobs), *[Text()] * bool(view.in_jobs)]
     if facts:
-        parts += [matrix(report.hosts, width, alike=True), Text()]
-    if next_step and of_run is None and not head:
-        parts += outline(report.hosts, elsewhere)
-    parts += off.lines(report.hosts, width, only)
-    parts.append(Text(head, style="bold") if head else counts(report, listed))
-    if shown:
-        parts += [Text(), _problems(shown, report, width)]
-    parts += only_lines(only, len(shown), len(listed), report.hosts) if only else ()
-    parts += _unreached(report.hosts, only, width)
-    parts += changes.lines(report.changes, report.hosts)
+        parts += [matrix(view.facts, width, alike=True), Text()]
+    if next_step and not again and not view.given:
+        parts += lines(view.kinds)
+    parts += listed((each for each in view.off if each.depth < 2), width)
+    parts += lines([view.head])
+    if view.rows:
+        parts += [Text(), _problems(view, width)]
+    parts += [*lines(view.left_out), *_unread(view, width)]
+    parts += [*[Text()] * bool(view.changes), *lines(view.changes)]
     if next_step:
-        parts += [*full.why_one_lines(report), *_next(report, shown, of_run)]
-    if next_step and not head and not only and report.hosts:
-        parts.append(Text("\n").join(_cut(start_line(report), width, _FIRST_LINES)))
+        parts += [Text(), Text(view.why, style="dim")] if view.why else []
+        parts += _next(view, again)
+    if next_step and not again and view.hosts and not view.only:
+        parts.append(answer(view, width))
     return Group(*parts)
 
 
-def _problems(listed: Sequence[Problem], report: Report, width: int) -> RenderableType:
+def answer(view: View, width: int) -> RenderableType:
+    """Return whether a job can start, in a few lines."""
+    return Group(*(_few(each, width, _FIRST_LINES, CUT) for each in lines(view.answer)))
+
+
+def _problems(view: View, width: int) -> RenderableType:
     """Return a table with a row for each problem, or a list where it has no room."""
-    nodes = report.hosts
-    names = [Text(visible(ranges(each.nodes, nodes))) for each in listed]
-    widest = min(max(name.cell_len for name in (*names, Text(_HEADS[1]))), max(width // 6, 8))
-    severity = max(len(each.severity) for each in listed)
+    names = [Text(visible(each.nodes)) for each in view.rows]
+    widest = min(max(name.cell_len for name in (*names, Text(_HEADS[1]))), max(width // 5, 8))
+    severity = max(len(each.problem.severity) for each in view.rows)
     room = width - severity - widest - len("manual") - len(_HEADS[-1]) - 4 * _GAP
     if room < _ROOM:
-        return Group(
-            *(_below(each, name, report, width) for each, name in zip(listed, names, strict=True))
-        )
-    rows: list[RenderableType] = []
-    for each, name in zip(listed, names, strict=True):
-        head = Text(f"{changes.mark(report.changes, each.all)}{each.id}", style="bold")
+        return Group(*(_below(each, width) for each in view.rows))
+    shown: list[RenderableType] = []
+    for each, name in zip(view.rows, names, strict=True):
+        head = Text(f"{each.mark}{each.problem.id}", style="bold")
         below: Sequence[Text] = ()
         if room < _BESIDE:
-            below = _lines(each, nodes, width - _GAP, Text())
+            below = _lines(each, width - _GAP, Text())
         else:
-            head = Text("\n").join(_lines(each, nodes, room, head + Text("  ", style="none")))
-        cells = (_severity(each), _few(name, widest), head)
-        row = _row((severity, widest, room), not rows)
-        row.add_row(*cells, repair_of(each, nodes), str(len(each.all)))
-        rows += [row, *(Padding(line, (0, 0, 0, _GAP)) for line in below)]
-    return Group(*rows)
+            head = Text("\n").join(_lines(each, room, head + Text("  ", style="none")))
+        row = _row((severity, widest, room), not shown)
+        count = str(len(each.problem.all))
+        row.add_row(_severity(each), _few(name, widest), head, each.repair, count)
+        shown += [row, *(Padding(line, (0, 0, 0, _GAP)) for line in below)]
+    return Group(*shown)
 
 
 def _row(widths: Sequence[int], is_first: bool) -> Table:
@@ -138,52 +108,38 @@ def _row(widths: Sequence[int], is_first: bool) -> Table:
     return table
 
 
-def _lines(problem: Problem, nodes: Mapping[str, HostReport], room: int, head: Text) -> list[Text]:
+def _lines(row: Row, room: int, head: Text) -> list[Text]:
     """Return what is wrong as lines behind a head, and below it what follows from it."""
-    found = [(visible(words), count) for words, count in parts_of(problem, list(nodes))]
-    return [*_folded(head, found, room), *_below_it(problem, nodes, room)]
-
-
-def _below(problem: Problem, name: Text, report: Report, width: int) -> RenderableType:
-    """Return a problem for a narrow console: its columns, and below them what is wrong."""
-    nodes = report.hosts
-    new = changes.mark(report.changes, problem.all)
-    head = Text("  ").join(
-        [
-            _severity(problem),
-            Text(f"{new}{problem.id}", style="bold"),
-            _few(name, width),
-            Text(f"{repair_of(problem, nodes)}, {counted(len(problem.all), 'finding')}"),
-        ]
-    )
-    lines = _lines(problem, nodes, max(width - _GAP, 8), Text())
-    return Group(head, Padding(Text("\n").join(lines), (0, 0, 0, _GAP)))
-
-
-def _severity(problem: Problem) -> Text:
-    return Text(problem.severity, style=SEVERITY_STYLES[problem.severity])
-
-
-def _below_it(problem: Problem, nodes: Mapping[str, HostReport], room: int) -> list[Text]:
-    """Return the lines below what is wrong."""
-    lines = _cut(_after(problem), room, _AFTER)
-    by_user = {name for name, host in nodes.items() if host.without_root}
-    for label, words in zip(
-        ("without root", "as root"), without_root(problem, by_user), strict=True
-    ):
+    found = [(visible(words), count) for words, count in row.parts]
+    follows = f"leads to {', '.join(row.leads_to)}" if row.leads_to else ""
+    lines = _folded(head, found, room) + fitted(Text(follows, style="dim"), room, _AFTER)
+    for label, words in zip(("without root", "as root"), row.without_root, strict=True):
         if words:
-            lines += _cut(Text(f"{label}: {visible(words)}", style="dim"), room, _ALONE)
+            lines += fitted(Text(f"{label}: {visible(words)}", style="dim"), room, _ALONE)
     return lines
 
 
-def _after(problem: Problem) -> Text:
-    """Return the rules whose findings this problem explains."""
-    rules = leads_to(problem)
-    return Text(f"leads to {', '.join(rules)}" if rules else "", style="dim")
+def _below(row: Row, width: int) -> RenderableType:
+    """Return a problem for a narrow console: its columns, and below them what is wrong."""
+    head = Text("  ").join(
+        [
+            _severity(row),
+            Text(f"{row.mark}{row.problem.id}", style="bold"),
+            _few(Text(visible(row.nodes)), width),
+            Text(f"{row.repair}, {counted(len(row.problem.all), 'finding')}"),
+        ]
+    )
+    lines = _lines(row, max(width - _GAP, 8), Text())
+    return Group(head, Padding(Text("\n").join(lines), (0, 0, 0, _GAP)))
 
 
-def _few(words: Text, room: int) -> Text:
-    return Text("\n").join(_cut(words, room, end=_CUT_NAMES))
+def _severity(row: Row) -> Text:
+    severity = row.problem.severity
+    return Text(severity, style=SEVERITY_STYLES[severity])
+
+
+def _few(words: Text, room: int, most: int = _LINES, end: str = CUT_NAMES) -> Text:
+    return Text("\n").join(fitted(words, room, most, end))
 
 
 def _folded(head: Text, parts: Sequence[tuple[str, int]], room: int) -> list[Text]:
@@ -201,20 +157,20 @@ def _folded(head: Text, parts: Sequence[tuple[str, int]], room: int) -> list[Tex
         return head + Text(f"{'; '.join(words for words, _ in parts[:count])}{end}")
 
     most = _LINES if room > _NARROW else _FIRST_LINES
-    first = _wrapped(shown(1), room)
+    first = fitted(shown(1), room)
     if len(first) > _FIRST_LINES:
         words = head + Text(parts[0][0])
         if WANT in parts[0][0]:
             words = _without_middle(words, words.plain, room)
         elif len(parts) > 1:
             words += Text(";")
-        return _cut(words, room, _FIRST_LINES)
+        return fitted(words, room, _FIRST_LINES)
     most = max(most, len(first))
-    if len(whole_text := _wrapped(shown(len(parts)), room)) <= most:
+    if len(whole_text := fitted(shown(len(parts)), room)) <= most:
         return whole_text
     lines = first
     for count in range(2, len(parts)):
-        if len(longer := _wrapped(shown(count), room)) > most:
+        if len(longer := fitted(shown(count), room)) > most:
             break
         lines = longer
     return lines
@@ -227,82 +183,43 @@ def _without_middle(words: Text, first: str, room: int) -> Text:
     def shortened(size: int) -> Text:
         kept = words.copy()
         cut(kept, size)
-        return kept + Text(f" ...{WANT}{wanted}{_CUT}")
+        return kept + Text(f" ...{WANT}{wanted}{CUT}")
 
     def is_too_long(size: int) -> bool:
-        return len(_wrapped(shortened(size), room)) > _FIRST_LINES
+        return len(fitted(shortened(size), room)) > _FIRST_LINES
 
     sizes = range(min(len(before), _FIRST_LINES * room))
     return shortened(max(bisect_left(sizes, True, key=is_too_long) - 1, 0))
 
 
-def _wrapped(words: Text, room: int) -> list[Text]:
-    console = Console(width=room, markup=False, emoji=False)
-    lines = list(at_commas(words, room).wrap(console, room, overflow="fold"))
-    for line in lines:
-        line.rstrip()
-    return lines
-
-
-def _cut(words: Text, room: int, most: int = _LINES, end: str = _CUT) -> list[Text]:
-    """Return words as lines of a width; what exceeds `most` lines is left out, as `end` says."""
-    if not words.plain:
-        return []
-    lines = _wrapped(words, room)
-    if len(lines) > most:
-        end = end if len(end) < room // 2 else _CUT_NAMES
-        last = lines[most - 1]
-        cut(last, room - len(end))
-        last.append(end)
-    return lines[:most]
-
-
-def _unreached(
-    hosts: Mapping[str, HostReport], only: Collection[str], width: int
-) -> Iterator[RenderableType]:
-    """Yield the errors of nodes that did not answer, one for all nodes that have the same.
-
-    Of many only the first ones: the names of the other nodes follow.
-    """
-    shown = list(errors(hosts, only).items())
-    for (status, error), names in shown[:_MOST_ERRORS]:
+def _unread(view: View, width: int) -> Iterator[RenderableType]:
+    """Yield the errors of nodes; of many only the first ones: the names of the others follow."""
+    for status, error, names in view.unread[:_MOST_ERRORS]:
         yield Text()
         named = (visible(ranges(names)), "bold")
-        yield at_commas(Text.assemble((status, STATUS_STYLES[status]), "  ", named), width)
+        yield _few(Text.assemble((status, STATUS_STYLES[status]), "  ", named), width, 0)
         yield Padding(Text(visible_lines(error)), (0, 0, 0, _GAP))
-    if more := [name for _, names in shown[_MOST_ERRORS:] for name in names]:
+    if more := [name for each in view.unread[_MOST_ERRORS:] for name in each.nodes]:
         yield Text()
         others = f"{len(more)} more: {visible(ranges(more))}"
-        yield at_commas(Text(f"no answer from {others}; --full shows why"), width)
+        yield _few(Text(f"no answer from {others}; --full shows why"), width, 0)
 
 
-# What a word of the column `repair` means; {} is what shows the fix.
-LEGEND = {
-    "deploy": "gpu-node deploy repairs it",
-    "partly": "gpu-node deploy repairs a part",
-    "manual": "you do, as {} shows",
-    "admin": "root does; gpu-node has no root there",
-}
-
-
-def _legend(shown: Sequence[Problem], nodes: Mapping[str, HostReport]) -> str:
-    words = {repair_of(each, nodes) for each in shown}
-    return "; ".join(f"{word}: {LEGEND[word].format('--full')}" for word in LEGEND if word in words)
-
-
-def _next(report: Report, shown: Sequence[Problem], of_run: Sequence[str] | None) -> Iterator[Text]:
+def _next(view: View, again: bool) -> Iterator[Text]:
     """Yield where more is, and at the end the one command to run next."""
-    if not shown:
+    if not view.rows:
         return
     yield Text()
-    more = f"more: gpu-node explain {shown[0].id}"
-    if of_run is not None:
+    more = f"more: gpu-node explain {view.rows[0].problem.id}"
+    if again:
         yield whole(more)
-        drift = next_command("drift", report.inventory, "--full")
-        yield whole(f"every finding: {drift}")
+        yield whole(f"every finding: {next_command('drift', view.report.inventory, '--full')}")
     else:
-        if any(repair_of(each, report.hosts) != "deploy" for each in shown):
-            yield Text(_legend(shown, report.hosts), style="dim")
+        if any(each.repair != "deploy" for each in view.rows):
+            legend = view.legend("--full")
+            yield Text("; ".join(f"{word}: {text}" for word, text in legend), style="dim")
         yield Text(f"{more}; every finding: --full", style="dim")
-    if any(repair_of(each, report.hosts) in ("deploy", "partly") for each in shown):
-        yield whole(f"repair: {deploy_command(report.inventory, of_run or ())}")
+    if view.repair:
+        yield whole(f"repair: {view.repair}")
+    if view.with_password:
+        yield whole(f"next: {view.with_password}")

@@ -2,4 +2,4 @@
 
 from gpu_node.drift.engine.areas import Hooks
 
-HOOKS = Hooks(key="shm.size", of_cpu_nodes=())
+HOOKS = Hooks(of_cpu_nodes=())

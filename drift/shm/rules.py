@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path
 from gpu_node.drift.host.machine import is_container, memory_of, trains
 from gpu_node.drift.shm.container import run_options
 from gpu_node.drift.shm.fstab import falls_short, kept, new_line, with_size
 from gpu_node.drift.shm.rules_docker import DEFAULT, LEAST, node_size
-from gpu_node.drift.shm.rules_memory import IMPOSSIBLE, half, is_impossible
+from gpu_node.drift.shm.rules_memory import half, is_impossible
 from gpu_node.drift.units import size
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.shm.boot import BootLine
@@ -19,6 +19,8 @@ from gpu_node.facts.shm.state import FstabLine, ShmState
 from gpu_node.inventories.schema import NodeWanted, ShmWanted, format_size
 
 MODE = "1777"
+# The fix of a size that the node's memory does not have: no command that sets it.
+_LOWER = "lower shm.size first, see shm.above-memory"
 
 
 def _restricted(state: ShmState) -> bool:
@@ -32,6 +34,13 @@ def _is_too_small(state: ShmState, wanted: ShmWanted) -> bool:
     if state.mount.fstype != "tmpfs":
         return True
     return state.usage is not None and 0 < state.usage.size < wanted.size  # size=0 has no limit
+
+
+def _has_more(state: ShmState, wanted: ShmWanted) -> bool:
+    """Whether a tmpfs has more than is wanted; size=0 has no limit."""
+    if state.mount is None or state.mount.fstype != "tmpfs" or state.usage is None:
+        return False
+    return state.usage.size == 0 or state.usage.size > wanted.size
 
 
 def _is_tiny(state: ShmState) -> bool:
@@ -95,37 +104,22 @@ def _boot_gives(node: NodeState, wanted: ShmWanted) -> bool:
     return not is_container(node) and not falls_short("", node.shm.memory, wanted.size)
 
 
-@rule(
-    "shm.too-small",
-    ("error", "warning"),
-    whole=True,
-    step="shm",
-    because_of=(IMPOSSIBLE,),
-    always=True,
-    key="shm.size",
-    stops="every",
-    why="each process takes about 10 MB here for NCCL, DataLoader workers take more; when it "
-    "is full NCCL stops with 'Error while creating shared memory segment "
-    "/dev/shm/nccl-...'",
-    manual="run mount -o remount,size=SIZE /dev/shm",
-    repair="Remounts /dev/shm with the wanted size. Files in it stay.",
-    alone="Set NCCL_BUFFSIZE=1048576 and use fewer DataLoader workers, or run the job in a "
-    "container: docker run --shm-size=SIZE.",
-)
-def too_small(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
-    """/dev/shm is smaller than the inventory wants, or too small for any training."""
-    state, wanted, least = node.shm, expected.shm, _least(node, expected)
+@check("shm.too-small")
+def too_small(at: At) -> Iterator[Fault]:
+    state, wanted, least = at.node.shm, at.wanted.shm, _least(at.node, at.wanted)
     if least is None or _restricted(state) or not _is_too_small(state, least):
         return
     assert state.mount is not None
     foreign = state.mount.layers > 0 and state.mount.fstype != "tmpfs"
-    asked = format_size(wanted.size if wanted else proposed_size(node, expected))
+    asked = format_size(wanted.size if wanted else proposed_size(at.node, at.wanted))
     remount = (
         f"mount -o {','.join(['remount', *kept(state.mount.flags), f'size={asked}'])} /dev/shm"
     )
     mount = f"mount -t tmpfs -o size={asked} tmpfs /dev/shm"
     fix = remount if state.mount.layers else mount
-    if foreign:
+    if is_impossible(at.node, at.wanted):
+        fix = _LOWER
+    elif foreign:
         fix = f"{state.mount.fstype} is not tmpfs: unmount it first"
     key = f"add shm: {{size: {asked}}} to the inventory, and the deploy sets it"
     yield Fault(
@@ -134,41 +128,30 @@ def too_small(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
         wanted=asked if wanted else f"at least {format_size(least.size)} (proposed)",
         fix=fix,
         deploy="" if wanted or foreign else key,
-        fixable=wanted is not None and not foreign and not is_impossible(node, expected),
+        fixable=wanted is not None and not foreign and fix != _LOWER,
         severity=None if wanted or _is_tiny(state) else "warning",
         stops=_is_tiny(state),
     )
 
 
-@rule(
-    "shm.container",
-    ("error", "warning"),
-    whole=True,
-    because_of=(IMPOSSIBLE,),
-    always=True,
-    key="shm.size",
-    stops="every",
-    why="a container gets 64 MB by default, and cannot remount it; NCCL_SHM_DISABLE=1 would "
-    "only hide this and cost speed",
-    manual="start the container with --shm-size=SIZE, and with --ulimit and -e for what it lacks",
-    alone="Set NCCL_BUFFSIZE=1048576 and use fewer DataLoader workers.",
-)
-def container(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
-    """/dev/shm is too small and cannot be remounted from inside this container."""
-    state, wanted = node.shm, expected.shm
-    if state.container is None or not (_restricted(state) and (wanted or trains(node, expected))):
+@check("shm.container")
+def container(at: At) -> Iterator[Fault]:
+    state, wanted = at.node.shm, at.wanted.shm
+    if state.container is None or not (
+        _restricted(state) and (wanted or trains(at.node, at.wanted))
+    ):
         return
     if not _is_too_small(state, wanted or ShmWanted.model_construct(size=LEAST)):
         return
-    proposed = ShmWanted.model_construct(size=node_size(expected))
-    enough = expected.model_copy(update={"shm": proposed})
+    proposed = ShmWanted.model_construct(size=node_size(at.wanted))
+    enough = at.wanted.model_copy(update={"shm": proposed})
     kind = "" if state.container.kind == "none" else f"{state.container.kind} "
     program = "podman" if state.container.kind == "podman" else "docker"
     yield Fault(
         subject=Path("/dev/shm"),
         found=f"{_shown(state)}, in a {kind}container without CAP_SYS_ADMIN",
         wanted=format_size(wanted.size) if wanted else f"at least {format_size(LEAST)} (proposed)",
-        fix=f"start the container with: {program} run {' '.join(run_options(node, enough))}; "
+        fix=f"start the container with: {program} run {' '.join(run_options(at.node, enough))}; "
         "--ipc=host in place of --shm-size gives it the host's /dev/shm; or set default-shm-size "
         "in the host's /etc/docker/daemon.json",
         severity=None if wanted or _is_tiny(state) else "warning",
@@ -176,32 +159,23 @@ def container(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
     )
 
 
-@rule(
-    "shm.not-persistent",
-    ("warning", "info"),
-    whole=True,
-    step="shm",
-    because_of=(IMPOSSIBLE,),
-    under="shm.too-small",
-    why="the next boot mounts /dev/shm as /etc/fstab specifies, or with half of the memory",
-    manual="set size=SIZE in the line for /dev/shm in /etc/fstab",
-    repair="Writes the line for /dev/shm in /etc/fstab.",
-    alone="After a boot, check the size: df -h /dev/shm.",
-)
-def not_persistent(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
-    """/etc/fstab does not give /dev/shm the wanted size, so a reboot loses it."""
-    state, wanted = node.shm, expected.shm
+@check("shm.not-persistent")
+def not_persistent(at: At) -> Iterator[Fault]:
+    state, wanted = at.node.shm, at.wanted.shm
     if wanted is None or _restricted(state) or state.fstab is None:
         return
-    possible = not is_impossible(node, expected)
+    if is_container(at.node) and _has_more(state, wanted):
+        return  # its manager gave it that, whatever fstab has
+    possible = not is_impossible(at.node, at.wanted)
     # Writing the wanted size to fstab would make it smaller.
-    enough = _boot_gives(node, wanted) or any(
+    enough = _boot_gives(at.node, wanted) or any(
         each.state == "runs" and not falls_short(each.size, state.memory, wanted.size)
         for each in state.boot or ()
     )
     if not state.fstab and not enough:
         add = new_line(format_size(wanted.size), state.mount.flags if state.mount else ())
-        yield _fstab_fault("no line for /dev/shm", wanted, f"add to /etc/fstab: {add}", possible)
+        add = f"add to /etc/fstab, on a line of its own: {add}"
+        yield _fstab_fault("no line for /dev/shm", wanted, add if possible else _LOWER, possible)
     for line in state.fstab:
         where = f"line {line.line}"
         if line.fstype != "tmpfs":
@@ -214,6 +188,7 @@ def not_persistent(node: NodeState, expected: NodeWanted) -> Iterator[Fault]:
             size_text = f"size={line.size}" if line.size else "no size"
             options = with_size(line.options, format_size(wanted.size))
             fix = f"set the options of {where} of /etc/fstab to {options}"
+            fix = fix if possible else _LOWER
             yield _fstab_fault(f"{where}: {size_text}", wanted, fix, possible)
     for other in state.boot or ():
         if other.state == "ignored" or falls_short(other.size, state.memory, wanted.size):
@@ -265,21 +240,9 @@ def _fstab_fault(size_text: str, wanted: ShmWanted, fix: str, fixable: bool = Tr
     )
 
 
-@rule(
-    "shm.permissions",
-    "error",
-    step="shm",
-    always=True,
-    stops="every",
-    why="without write permission NCCL and DataLoader workers of other users cannot create "
-    "their segments; without the sticky bit users can delete each other's",
-    manual="run chown 0:0 /dev/shm and chmod 1777 /dev/shm",
-    repair="Sets owner and mode of /dev/shm.",
-    alone="Run the job in a container: docker run --shm-size=SIZE gives it a separate /dev/shm.",
-)
-def permissions(state: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]:
-    """/dev/shm cannot be used by every user, or not safely."""
-    if state.mount is not None and "ro" in state.mount.flags:
+@check("shm.permissions")
+def permissions(at: At[ShmState, ShmWanted | None]) -> Iterator[Fault]:
+    if at.here.mount is not None and "ro" in at.here.mount.flags:
         yield Fault(
             subject=Path("/dev/shm"),
             found="mounted read-only",
@@ -289,7 +252,7 @@ def permissions(state: ShmState, wanted: ShmWanted | None) -> Iterator[Fault]:
             fix="mount -o remount,rw /dev/shm, and remove ro from its line in /etc/fstab",
             fixable=False,
         )
-    mode = state.mode
+    mode = at.here.mode
     if mode is None or (mode.mode, mode.uid, mode.gid) == (MODE, 0, 0):
         return
     yield Fault(

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from shlex import quote
 from typing import Any, cast
 
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path, Pid, RootOnly, Thing
 from gpu_node.drift.shm.daemon_json import SHM, ULIMITS, size_of, soft_limits, values_of
-from gpu_node.drift.ssh.sudo import becoming_root, ssh_user
+from gpu_node.drift.ssh.sudo import reading_as_root, ssh_user
 from gpu_node.drift.units import at_least, limit, size
 from gpu_node.facts.limits.state import Item
 from gpu_node.facts.node import NodeState
@@ -27,58 +27,34 @@ _IDLE = "while no container runs"
 _CONTAINER_ID = re.compile(r"[0-9a-f]{12,64}")
 
 
-@rule(
-    "shm.docker-default",
-    ("warning", "error", "info"),
-    whole=True,
-    step="shm",
-    always=True,
-    key="docker.default_shm_size",
-    why="NCCL and DataLoader workers in a container that names no --shm-size run out of /dev/shm: "
-    "'Error while creating shared memory segment', 'Bus error'",
-    manual="docker: set default-shm-size and default-ulimits in /etc/docker/daemon.json, then "
-    "run systemctl reload docker; podman: set shm_size under [containers] in "
-    "/etc/containers/containers.conf",
-    repair="Writes default-shm-size and default-ulimits into /etc/docker/daemon.json, only where "
-    "the inventory has docker: {...}, and reloads docker. Containers continue.",
-    alone="Start the container with --shm-size=8g --ulimit memlock=-1.",
-)
-def docker_default(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """docker or podman gives a container on a GPU node too little /dev/shm or small limits."""
-    docker = state.shm.docker
-    if has_gpus(state, wanted) and docker is not None:
+@check("shm.docker-default")
+def docker_default(at: At) -> Iterator[Fault]:
+    docker = at.node.shm.docker
+    if has_gpus(at.node, at.wanted) and docker is not None:
         for daemon in docker.daemons:
-            yield from _daemon(daemon, wanted)
+            yield from _daemon(daemon, at.wanted)
         if docker.podman is not None:
-            yield from _podman(docker.podman, wanted)
-    for container in state.shm.containers or ():
+            yield from _podman(docker.podman, at.wanted)
+    for container in at.node.shm.containers or ():
         if container.shm is not None and container.shm < LEAST:
-            yield _container(container, wanted)
+            yield _container(container, at.wanted)
 
 
-@rule(
-    "shm.containers-unseen",
-    "info",
-    whole=True,
-    always=True,
-    why="a container with GPUs may be among them, with too little /dev/shm",
-    manual="report as root",
-)
-def containers_unseen(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """docker or podman is there, and only root sees which processes are a container's."""
-    if state.shm.closed and has_gpus(state, wanted):
+@check("shm.containers-unseen")
+def containers_unseen(at: At) -> Iterator[Fault]:
+    if at.node.shm.closed and has_gpus(at.node, at.wanted):
         yield Fault(
             subject=RootOnly("shm.containers"),
-            found=f"only root sees the mount namespaces of {state.shm.closed} processes",
+            found=f"only root sees the mount namespaces of {at.node.shm.closed} processes",
             wanted="an answer",
-            cause=f"the report asks as {ssh_user(state) or 'the SSH user'}, who is not root",
-            fix=becoming_root(ssh_user(state)),
+            cause=f"the report asks as {ssh_user(at.node) or 'the SSH user'}, who is not root",
+            fix=reading_as_root(at.node, at.nodes.via),
         )
 
 
 def has_gpus(state: NodeState, wanted: NodeWanted) -> bool:
     """Whether containers of a node may have GPUs."""
-    return bool(state.driver.devices) or wanted.gpu is not None
+    return bool(state.driver.own_devices) or wanted.gpu is not None
 
 
 def _daemon(daemon: Daemon, wanted: NodeWanted) -> Iterator[Fault]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Thing
-from gpu_node.facts.node import NodeState
 from gpu_node.facts.shm.ipc import OWN_FILE, RemoveIpc, Setting
-from gpu_node.inventories.schema import NodeWanted
 
 _KEY = "shm: {remove_ipc: false}"
 _CAUSE = (
@@ -18,27 +16,12 @@ _CAUSE = (
 )
 
 
-@rule(
-    "shm.remove-ipc",
-    ("warning", "info"),
-    whole=True,
-    step="shm",
-    always=True,
-    key="shm.remove_ipc",
-    why="at the last logout of the training user logind deletes the segments of a job that "
-    "still runs. root and system users are exempt",
-    manual="run loginctl enable-linger USER; set RemoveIPC=no under [Login] in "
-    "/etc/systemd/logind.conf, which the next boot reads",
-    repair="Writes RemoveIPC=no into a file in /etc/systemd/logind.conf.d, only where the "
-    "inventory has shm: {remove_ipc: false}. logind is not restarted: the next boot reads it.",
-    alone="Run loginctl enable-linger, or keep a session open while the job runs.",
-)
-def remove_ipc(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """logind deletes the segments of the training user at the last logout."""
-    ipc = state.shm.ipc
+@check("shm.remove-ipc")
+def remove_ipc(at: At) -> Iterator[Fault]:
+    ipc = at.node.shm.ipc
     if ipc is None or not ipc.runs:
         return
-    is_named = wanted.shm is not None and wanted.shm.remove_ipc is False
+    is_named = at.wanted.shm is not None and at.wanted.shm.remove_ipc is False
     if ipc.removes and (is_named or ipc.concerns_user):
         yield _removes(ipc, is_named)
     elif not ipc.removes and ipc.decides and ipc.decides.is_later and ipc.concerns_user:

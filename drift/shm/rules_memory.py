@@ -4,62 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.rule import Fault, on_node, rule
-from gpu_node.drift.engine.subject import Path, Thing
+from gpu_node.drift.engine.rule import At, Fault, check
+from gpu_node.drift.engine.subject import Path
 from gpu_node.drift.host.machine import is_container, memory_of
 from gpu_node.drift.units import size
 from gpu_node.facts.host.state import Memory
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted, format_size
 
-_SIZE = Thing("shm.size")
 _ONCE_FULL = (
     "a tmpfs is memory and swap: once it is full the kernel kills processes, which frees "
     "nothing of it"
 )
 
 
-@rule(
-    "shm.above-memory",
-    ("error", "warning"),
-    whole=True,
-    always=True,
-    why=_ONCE_FULL,
-    manual="lower shm.size in the inventory, half of the memory is usual; or remount /dev/shm "
-    "smaller: mount -o remount,size=50% /dev/shm",
-    alone="Keep less than the memory in /dev/shm: df -h /dev/shm.",
-)
-def above_memory(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """/dev/shm is, or shall be, larger than the memory of the machine or the container."""
-    memory, usable = state.host.memory, memory_of(state)
+@check("shm.above-memory")
+def above_memory(at: At) -> Iterator[Fault]:
+    memory, usable = at.node.host.memory, memory_of(at.node)
     if memory is None or usable is None:
         return
-    asked = wanted.shm.size if wanted.shm else 0
+    asked = at.wanted.shm.size if at.wanted.shm else 0
     if asked > usable:
-        impossible = is_impossible(state, wanted)
+        impossible = is_impossible(at.node, at.wanted)
         yield Fault(
-            subject=_SIZE if impossible else Thing("shm.size beyond memory"),
-            found=f"{format_size(asked)} wanted, {_where(state, usable, memory)}",
+            subject="shm.size" if impossible else "shm.size beyond memory",
+            found=f"{format_size(asked)} wanted, {_where(at.node, usable, memory)}",
             wanted=f"at most {size(usable)}",
             cause=_ONCE_FULL + ("; the deploy does not apply this size" if impossible else ""),
             fix=f"lower shm.size, to {format_size(half(usable))} for example",
             severity=None if impossible else "warning",
+            # It is not applied: what asks for it ends with the size.
+            explains="all" if impossible else "none",
         )
-    usage = state.shm.usage
-    is_tmpfs = state.shm.mount is not None and state.shm.mount.fstype == "tmpfs"
+    usage = at.node.shm.usage
+    is_tmpfs = at.node.shm.mount is not None and at.node.shm.mount.fstype == "tmpfs"
     # A container may have the /dev/shm of its host (--ipc=host): its own limit is not compared.
     if is_tmpfs and usage is not None and usage.size > memory.total + memory.swap_total:
         yield Fault(
             subject=Path("/dev/shm"),
-            found=f"{size(usage.size)}, {_where(state, memory.total, memory)}",
+            found=f"{size(usage.size)}, {_where(at.node, memory.total, memory)}",
             wanted=f"at most {size(memory.total)}",
             fix="mount -o remount,size=50% /dev/shm, and the same in its line in /etc/fstab",
             severity="warning",
+            explains="none",
         )
-
-
-# What an impossible size asks for is not applied: these findings end with the size.
-IMPOSSIBLE = on_node(above_memory, when=lambda about: about == _SIZE)
 
 
 def is_impossible(state: NodeState, wanted: NodeWanted) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from gpu_node.drift.units import size
 from gpu_node.facts.probe.bounds import moment
 from gpu_node.facts.shm.segments import Adopted, Segment, Taken, Unseen, Use
-from gpu_node.inventories.plurals import counted
+from gpu_node.inventories.plurals import counted, few
 
 # A file is made, sized and mapped within a second, and a rank that is late opens its peers' by
 # name within the launcher's time for a rendezvous. Five minutes are more than both.
@@ -89,10 +89,9 @@ def in_words(use: Use, segments: list[Segment]) -> str:
     )
     owners = sorted({segment.owner for segment in segments})
     names = [segment.name for segment in segments]
-    more = ", ..." if names[_NAMED:] else ""
     return (
         f"{counted(len(segments), 'file')}, {size(sum(segment.size for segment in segments))}, "
-        f"oldest {oldest:%Y-%m-%d}, of {', '.join(owners)}: {', '.join(names[:_NAMED])}{more}"
+        f"oldest {oldest:%Y-%m-%d}, of {', '.join(owners)}: {', '.join(few(names, _NAMED, '...'))}"
     )
 
 

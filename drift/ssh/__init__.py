@@ -3,4 +3,4 @@
 from gpu_node.drift.engine.areas import Hooks
 from gpu_node.drift.ssh.sudo import advice_on
 
-HOOKS = Hooks(key="ssh.mesh", only_named=("ssh.",), advises=advice_on)
+HOOKS = Hooks(only_named=("ssh.",), advises=advice_on)

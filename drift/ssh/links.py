@@ -30,12 +30,14 @@ class Link(NamedTuple):
     fixes: str = ""
     own: str = ""
     who: Who | None = None
+    explained_by: tuple[str, ...] | None = None
 
 
-def faults(node: str, links: Iterable[Link], worked: Collection[str] = ()) -> Iterator[Fault]:
+def faults(node: str, links: Iterable[Link], spared: Collection[str] = ()) -> Iterator[Fault]:
     """Yield a fault for each kind of what is wrong between a node and its peers.
 
-    It stops no job where the logins that it is about worked all the same: those with `worked`.
+    It stops no job where it is about peers that are `spared` alone, such as those to which logins
+    worked all the same.
     """
     kinds: dict[tuple[str, str, bool, Severity | None], list[Link]] = {}
     for link in links:
@@ -53,7 +55,8 @@ def faults(node: str, links: Iterable[Link], worked: Collection[str] = ()) -> It
             fixable=fixable,
             severity=severity,
             who=first.who,
-            stops=any(each.peer not in worked for each in alike),
+            explained_by=first.explained_by,
+            stops=any(each.peer not in spared for each in alike),
         )
 
 

@@ -23,10 +23,6 @@ from gpu_node.inventories.schema import NodeWanted
 RESTRICTIONS = "no-agent-forwarding,no-port-forwarding,no-X11-forwarding"
 # From where a node logs in to itself, whatever its name means there.
 LOOPBACK = ("127.0.0.1", "::1")
-# What a user without root can do where a name does not resolve to the node's address.
-ALONE_BY_ADDRESS = (
-    "Put `Host NAME` and `HostName ADDRESS` into ~/.ssh/config, and use an address as MASTER_ADDR."
-)
 # The parser has looked closer; a line must never have more than these two words of a node.
 _KEY = re.compile(r"[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}")
 _FROM = re.compile(r'^from="([^"]*)"')

@@ -7,7 +7,7 @@ from shlex import quote
 from typing import TypedDict
 
 from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, on_peer, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path
 from gpu_node.drift.ssh.links import Link, faults
 from gpu_node.drift.ssh.mesh import (
@@ -22,6 +22,7 @@ from gpu_node.drift.ssh.mesh import (
 from gpu_node.drift.ssh.settings import (
     elsewhere,
     has_key,
+    is_reached,
     known_hosts_elsewhere,
     lets_in_already,
     reads_home,
@@ -58,26 +59,13 @@ _PATHS = {"home": "", "folder": "/.ssh", "authorized": "/.ssh/authorized_keys"}
 _CLOSED = {"home": 0o022, "folder": 0o022, "authorized": 0o022, "key": 0o077}
 
 
-@rule(
-    "ssh.permissions",
-    "error",
-    between=True,
-    several=True,
-    step="ssh",
-    under="ssh",
-    stops="logins",
-    why="sshd accepts no key from files that others can write (StrictModes), ssh uses none "
-    "that others can read: 'Permission denied (publickey)'",
-    manual="run chown USER FILE and chmod go-w FILE (go= for a private key)",
-    repair="Sets owner and mode of ~/.ssh and its files.",
-)
-def permissions(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """sshd or ssh refuses a key because of who may write to its file, or read it."""
-    account = state.ssh.account
-    if account is None or not has_mesh(wanted, nodes):
+@check("ssh.permissions")
+def permissions(at: At) -> Iterator[Fault]:
+    account = at.node.ssh.account
+    if account is None or not has_mesh(at.wanted, at.nodes):
         return
     for name, mode in account.modes.items():
-        if name != "key" and not reads_home(state.ssh):
+        if name != "key" and not reads_home(at.node.ssh):
             continue  # sshd looks at neither of them
         refusal = refused(name, mode, account)
         if refusal:
@@ -94,6 +82,9 @@ def permissions(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[
                 else manual_fix,
                 fixable=may_change,
                 who="user" if mode.uid == account.uid else "administrator",
+                stops=not (_logs_in(at.node) if name == "key" else is_reached(at.nodes)),
+                # ssh refuses an open key of its own node; sshd looks at what lets others in.
+                explains="here" if name == "key" else "peers",
             )
 
 
@@ -109,33 +100,20 @@ def _closed(name: str, mode: Mode) -> str:
     return f"{int(mode.mode, 8) & ~_CLOSED[name]:04o}"
 
 
-@rule(
-    "ssh.key-missing",
-    "error",
-    between=True,
-    several=True,
-    step="ssh",
-    under="ssh",
-    stops="logins",
-    why="without a key the launcher cannot log in to the other nodes, and asks for a "
-    "password that a launcher cannot type",
-    manual="run ssh-keygen -t ed25519 -N '' as the training user",
-    repair="Creates ~/.ssh/id_ed25519 of the training user.",
-)
-def key_missing(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The training user has no ed25519 key on this node."""
-    account = state.ssh.account
-    if account is None or not has_mesh(wanted, nodes):
+@check("ssh.key-missing")
+def key_missing(at: At) -> Iterator[Fault]:
+    account = at.node.ssh.account
+    if account is None or not has_mesh(at.wanted, at.nodes):
         return
     if account.public is None and not account.unusable:
         yield Fault(
             subject=Path(f"{account.home}/.ssh/id_ed25519"),
             found="no such file",
             wanted="a separate key for this node",
-            fix=f"ssh-keygen -t ed25519 -N '' -C gpu-node:{nodes.name} -f {KEY}"
+            fix=f"ssh-keygen -t ed25519 -N '' -C gpu-node:{at.nodes.name} -f {KEY}"
             + (f"; {account.stray} belongs to no key here: " if account.stray else "")
             + (f"move it to {account.stray}.before-gpu-node first" if account.stray else ""),
-            stops=not _logs_in(state),
+            stops=not _logs_in(at.node),
         )
 
 
@@ -145,21 +123,10 @@ def _logs_in(state: NodeState) -> bool:
     return bool(tried) and tried == worked(state.ssh)
 
 
-@rule(
-    "ssh.key-unusable",
-    "error",
-    between=True,
-    several=True,
-    stops="logins",
-    why="a launcher cannot type the passphrase of a key",
-    manual=f"move {KEY} and {KEY}.pub away, and run the deploy: the node then creates a separate "
-    "key",
-    alone="Move the key away, and create one without a passphrase: ssh-keygen -t ed25519 -N ''.",
-)
-def key_unusable(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The training user's ed25519 key cannot be used without a person at the keyboard."""
-    account = state.ssh.account
-    if account is None or not account.unusable or not has_mesh(wanted, nodes):
+@check("ssh.key-unusable")
+def key_unusable(at: At) -> Iterator[Fault]:
+    account = at.node.ssh.account
+    if account is None or not account.unusable or not has_mesh(at.wanted, at.nodes):
         return
     if "key" in account.modes and refused("key", account.modes["key"], account):
         return  # ssh.permissions reports it; usable once that is repaired
@@ -167,31 +134,31 @@ def key_unusable(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator
         subject=Path(f"{account.home}/.ssh/id_ed25519"),
         found=account.unusable,
         wanted="a key without a passphrase",
-        stops=not _logs_in(state),
+        stops=not _logs_in(at.node),
     )
 
 
-@rule(
-    "ssh.not-authorised",
-    "error",
-    between=True,
-    several=True,
-    step="ssh",
-    because_of=(on_peer(key_missing),),
-    under="ssh",
-    stops="logins",
-    why="a login from that node fails: 'Permission denied (publickey)'",
-    manual="add the public key of that node to ~/.ssh/authorized_keys",
-    repair="Writes marked lines in ~/.ssh/authorized_keys of the training user.",
-)
-def not_authorised(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """A node's key is not in authorized_keys here, or not from where that node comes."""
-    if state.ssh.authorized is None or not has_mesh(wanted, nodes):
+@check("ssh.not-authorised")
+def not_authorised(at: At) -> Iterator[Fault]:
+    if at.node.ssh.authorized is None or not has_mesh(at.wanted, at.nodes):
         return
-    refusals = list(_refusals(state.ssh.authorized, state, nodes))
-    known = {each.peer: state_of(each.peer, state, nodes) for each in refusals}
-    let_in = [peer for peer, there in known.items() if there and lets_in_already(there, nodes)]
-    yield from faults(nodes.name, refusals, let_in)
+    refusals = list(_refusals(at.node.ssh.authorized, at.node, at.nodes))
+    known = {each.peer: state_of(each.peer, at.node, at.nodes) for each in refusals}
+    let_in = [peer for peer, there in known.items() if there and lets_in_already(there, at.nodes)]
+    shown = [_logs_in_by_another(each) if each.peer in let_in else each for each in refusals]
+    yield from faults(at.nodes.name, shown, let_in)
+
+
+def _logs_in_by_another(link: Link) -> Link:
+    """Return what is missing for the key of a node whose logins work: our line alone."""
+    if link.cause != _DENIED:
+        return link
+    return link._replace(
+        words=f"{AUTHORIZED} has no line of gpu-node for its key",
+        cause="it logs in by another key or line, or without a key: when that goes, its logins "
+        "fail",
+        severity="warning",
+    )
 
 
 def _refusals(block: Block, state: NodeState, nodes: Nodes) -> Iterator[Link]:
@@ -361,22 +328,9 @@ def _not_let_in_elsewhere(
     )
 
 
-@rule(
-    "ssh.unconfirmed",
-    "error",
-    between=True,
-    several=True,
-    step="ssh",
-    under="ssh",
-    who="administrator",
-    why="a run was interrupted after it wrote the file: within a minute the node restores "
-    "the earlier file",
-    manual="open a new session and confirm it",
-    repair="Confirms the file after a new session has opened.",
-)
-def unconfirmed(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """A run was cut off before a new session confirmed its change of authorized_keys."""
-    if _waits(state) and has_mesh(wanted, nodes):
+@check("ssh.unconfirmed")
+def unconfirmed(at: At) -> Iterator[Fault]:
+    if _waits(at.node) and has_mesh(at.wanted, at.nodes):
         yield Fault(
             subject=Path(AUTHORIZED),
             found="a change that no new session has confirmed",
@@ -391,22 +345,11 @@ def _waits(state: NodeState) -> bool:
     return any(each.path == path for each in state.limits.unsettled or ())
 
 
-@rule(
-    "ssh.unknown-host-key",
-    "error",
-    between=True,
-    several=True,
-    step="ssh",
-    under="ssh",
-    stops="logins",
-    why="ssh asks for a confirmation that a launcher cannot give: 'Host key verification failed'",
-    manual="add the host keys of the node to /etc/ssh/ssh_known_hosts",
-    repair="Writes marked lines in /etc/ssh/ssh_known_hosts.",
-    alone="Compare the fingerprints of the host keys, then add the keys to ~/.ssh/known_hosts.",
-)
-def unknown_host_key(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """A node's host key is not in known_hosts here, by name or by address."""
-    yield from faults(nodes.name, unknown_keys(state, wanted, nodes), worked(state.ssh))
+@check("ssh.unknown-host-key")
+def unknown_host_key(at: At) -> Iterator[Fault]:
+    yield from faults(
+        at.nodes.name, unknown_keys(at.node, at.wanted, at.nodes), worked(at.node.ssh)
+    )
 
 
 def unknown_keys(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Link]:
@@ -433,22 +376,11 @@ def unknown_keys(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator
             )
 
 
-@rule(
-    "ssh.host-key-changed",
-    "error",
-    between=True,
-    several=True,
-    step="ssh",
-    stops="logins",
-    why="ssh refuses the login: 'REMOTE HOST IDENTIFICATION HAS CHANGED'",
-    manual="find out why the key changed, then replace the old key",
-    repair="Writes marked lines in /etc/ssh/ssh_known_hosts.",
-    alone="Find out why the key changed. Run ssh-keygen -R NODE, then add the new key to "
-    "~/.ssh/known_hosts.",
-)
-def host_key_changed(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """Another host key is known here than the one that a node has."""
-    yield from faults(nodes.name, changed_keys(state, wanted, nodes), worked(state.ssh))
+@check("ssh.host-key-changed")
+def host_key_changed(at: At) -> Iterator[Fault]:
+    yield from faults(
+        at.nodes.name, changed_keys(at.node, at.wanted, at.nodes), worked(at.node.ssh)
+    )
 
 
 def changed_keys(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Link]:

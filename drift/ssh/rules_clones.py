@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
 from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path
 from gpu_node.drift.host.rules_machine import same_machine
 from gpu_node.drift.ranges import ranges
@@ -15,29 +15,18 @@ from gpu_node.drift.ssh.rules import KEY
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.file_systems import are_shared
 from gpu_node.facts.ssh.state import SshState, fingerprint
-from gpu_node.inventories.schema import NodeWanted
 
 _Names = dict[str, list[str]]
 
 
-@rule(
-    "ssh.key-shared",
-    "warning",
-    between=True,
-    several=True,
-    who="deploy",
-    why="one image was put on both, or the key was copied: with the key of one node a login "
-    "as the other one works, too, and from= does not prevent it",
-    manual="move the key away on all but one of the nodes, and run the deploy",
-)
-def key_shared(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """Two nodes have one private key, and not because they have one home."""
-    if not has_mesh(wanted, nodes):
+@check("ssh.key-shared")
+def key_shared(at: At) -> Iterator[Fault]:
+    if not has_mesh(at.wanted, at.nodes):
         return
-    itself = same_machine(state, nodes)
-    for key, having in _shared(_own_key(state.ssh), nodes, _by_own_key):
+    itself = same_machine(at.node, at.nodes)
+    for key, having in _shared(_own_key(at.node.ssh), at.nodes, _by_own_key):
         others = [name for name in having if name not in itself]
-        shared = {name: _is_one_file(state, name, nodes) for name in others}
+        shared = {name: _is_one_file(at.node, name, at.nodes) for name in others}
         if copies := [name for name in others if shared[name] is False]:
             yield _copied_key(key, copies)
         if unclear := [name for name in others if shared[name] is None]:
@@ -49,8 +38,8 @@ def _copied_key(key: str, others: list[str]) -> Fault:
         subject=Path(KEY),
         found=f"{key}, which {_have(others)}",
         wanted="a separate key for this node",
-        fix=f"on all but one of them move {KEY} and {KEY}.pub away, and converge: such a node then "
-        "creates a separate key",
+        fix=f"on all but one of them move {KEY} and {KEY}.pub away, and run the deploy: such a "
+        "node then creates a separate key",
     )
 
 
@@ -64,7 +53,8 @@ def _unclear_key(key: str, others: list[str]) -> Fault:
         "the "
         "same: one shared home may have the key, but of two homes one has a copy",
         fix="compare `findmnt -T ~/.ssh` on the nodes: if the home is shared, keep the key, "
-        "and mount the home by the same name everywhere; else move the copy away, and converge",
+        "and mount the home by the same name everywhere; else move the copy away, and run the "
+        "deploy",
     )
 
 
@@ -80,29 +70,17 @@ def _own_key(state: SshState) -> Iterable[str]:
     return () if account is None or account.public is None else (fingerprint(account.public),)
 
 
-@rule(
-    "ssh.host-key-shared",
-    "warning",
-    between=True,
-    several=True,
-    always=True,
-    why="one image was put on these machines: ssh cannot distinguish the nodes, and one can "
-    "pose as the other",
-    manual="on all but one of them: rm /etc/ssh/ssh_host_*, ssh-keygen -A, restart sshd; then "
-    "gpu-node host-key INVENTORY NODE shows the new key, --accept pins it, and converge",
-    alone="Log in with keys, not with passwords.",
-)
-def host_key_shared(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """Two nodes have one host key."""
-    itself = same_machine(state, nodes)
+@check("ssh.host-key-shared")
+def host_key_shared(at: At) -> Iterator[Fault]:
+    itself = same_machine(at.node, at.nodes)
     keys: dict[tuple[str, ...], list[str]] = {}
-    for key, others in _shared(_host_keys(state.ssh), nodes, _by_host_key):
+    for key, others in _shared(_host_keys(at.node.ssh), at.nodes, _by_host_key):
         if names := tuple(name for name in others if name not in itself):
             keys.setdefault(names, []).append(key)
     for names, shared in keys.items():
         more = f" and {len(shared) - 1} more" if shared[1:] else ""
-        both = {*names, nodes.name}
-        having = [peer.name for peer in nodes.peers if peer.name in both]
+        both = {*names, at.nodes.name}
+        having = [peer.name for peer in at.nodes.peers if peer.name in both]
         yield Fault(
             subject=Path("/etc/ssh"),
             found=f"{ranges(having)} have one host key: {shared[0]}{more}",

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from gpu_node.drift.engine.finding import Who
 from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, on_node, on_peer, on_subject, rule
-from gpu_node.drift.engine.subject import Path, Subject
-from gpu_node.drift.env.rules import user_missing
+from gpu_node.drift.engine.rule import At, Fault, check
+from gpu_node.drift.engine.subject import Logins, Path
+from gpu_node.drift.job.names import DEEPSPEED, MPIRUN
+from gpu_node.drift.job.rules import job_in
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.ssh.links import Link, faults
 from gpu_node.drift.ssh.mesh import (
-    ALONE_BY_ADDRESS,
     Lines,
     asked,
     comes_from,
@@ -36,16 +36,12 @@ from gpu_node.drift.ssh.rules import (
     CONVERGE,
     CONVERGE_ALL,
     changed_keys,
-    host_key_changed,
     key_missing,
-    key_unusable,
-    not_authorised,
     permissions,
     refusal,
-    unknown_host_key,
     unknown_keys,
 )
-from gpu_node.drift.ssh.rules_port import port_unset, wrong_ports
+from gpu_node.drift.ssh.rules_port import wrong_ports
 from gpu_node.drift.ssh.settings import client, detour, reads_home, set_by
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.managed_block import Block
@@ -64,24 +60,24 @@ _PUNISHED = (
 )
 
 
-@rule(
-    "ssh.name-unresolved",
-    "error",
-    between=True,
-    several=True,
-    step="ssh",
-    under="ssh",
-    stops="several",
-    why="launchers and torch's rendezvous use names: with one that resolves to loopback, a "
-    "node listens where others cannot connect",
-    manual="add a line with the address and the name of the node to /etc/hosts",
-    repair="Writes marked lines in /etc/hosts, and comments out the line 127.0.1.1 of Debian's"
-    " installer.",
-    alone=ALONE_BY_ADDRESS,
-)
-def name_unresolved(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """A node's name does not resolve here, or means something else than its address."""
-    yield from faults(nodes.name, unresolved(state, wanted, nodes))
+@check("ssh.name-unresolved")
+def name_unresolved(at: At) -> Iterator[Fault]:
+    links = unresolved(at.node, at.wanted, at.nodes)
+    unused = at.nodes.once(names_of) - _used(at.wanted, at.nodes)
+    for fault in faults(at.nodes.name, links, unused):
+        is_own = isinstance(fault.subject, Logins) and at.nodes.name in fault.subject.names
+        yield fault if fault.stops or is_own else replace(fault, severity="warning")
+
+
+def _used(wanted: NodeWanted, nodes: Nodes) -> frozenset[str]:
+    """Return the nodes to which a launcher logs in by name.
+
+    torchrun and accelerate are given an address; of the nodes of a job its hostfile is known.
+    """
+    if nodes.task is not None:
+        return job_in(nodes).named
+    kind = wanted.launcher.kind if wanted.launcher else None
+    return nodes.once(names_of) if kind in (DEEPSPEED, MPIRUN) else frozenset()
 
 
 def unresolved(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Link]:
@@ -99,8 +95,9 @@ def unresolved(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[L
             peer=peer.name,
             words=f"resolves to {resolved}" if resolved else "does not resolve",
             wanted=", ".join(expected) or peer.address,
-            cause="launchers and torch's rendezvous use names: with one that resolves to "
-            "loopback, as in Debian's line 127.0.1.1, gloo listens where no other node can connect",
+            cause="deepspeed and mpirun log in to the names of their hostfile, torchrun's c10d "
+            "rendezvous uses the first node's; where a node's own name means loopback, as in "
+            "Debian's line 127.0.1.1, gloo listens where no other node can connect",
             fix=_without(peer, other) if other else _line_for(has_line, installers),
             fixable=other is None
             and (not has_line or installers is not None)
@@ -151,22 +148,12 @@ def _in_the_way(
     return None
 
 
-@rule(
-    "ssh.block-outdated",
-    ("warning", "error"),
-    between=True,
-    step="ssh",
-    under="ssh",
-    why="a node that was removed can still log in, or is still trusted, and a renamed one "
-    "keeps its old name",
-    manual="update the lines between the gpu-node markers in the file",
-    repair="Rewrites the marked lines in authorized_keys, ssh_known_hosts and /etc/hosts.",
-)
-def block_outdated(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """Our lines in a file are not those of the nodes that the inventory names."""
-    if wanted.ssh is None or wanted.ssh.mesh is not True:
+@check("ssh.block-outdated")
+def block_outdated(at: At) -> Iterator[Fault]:
+    nodes = at.nodes
+    if at.wanted.ssh is None or at.wanted.ssh.mesh is not True:
         return
-    ssh = state.ssh
+    ssh = at.node.ssh
     if nodes.peers and not has_others(nodes):
         # The last node needs no lines: those of the nodes that were taken out go, and its own.
         nodes = replace(nodes, peers=(), made={})
@@ -177,13 +164,13 @@ def block_outdated(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterat
         unverified = {
             each.peer
             for check in (unknown_keys, changed_keys)
-            for each in check(state, wanted, nodes)
+            for each in check(at.node, at.wanted, nodes)
         }
-        known = _less(known_wanted(state, nodes), unverified)
+        known = _less(known_wanted(at.node, nodes), unverified)
         yield from _outdated(KNOWN_HOSTS, ssh.known_hosts.block, known, nodes)
     if ssh.hosts is not None:
-        healed = {each.peer for each in unresolved(state, wanted, nodes) if each.fixable}
-        hosts = _less(hosts_wanted(state, nodes), healed)
+        healed = {each.peer for each in unresolved(at.node, at.wanted, nodes) if each.fixable}
+        hosts = _less(hosts_wanted(at.node, nodes), healed)
         yield from _outdated(HOSTS, ssh.hosts.block, hosts, nodes)
 
 
@@ -211,53 +198,18 @@ def _outdated(path: str, block: Block | None, lines: Lines, nodes: Nodes) -> Ite
     )
 
 
-def _is_key(about: Subject) -> bool:
-    return isinstance(about, Path) and about.path.endswith("/id_ed25519")
-
-
-def _is_no_key(about: Subject) -> bool:
-    return not _is_key(about)
-
-
-_WHY_NO_LOGIN = (
-    on_node(key_missing),
-    on_node(key_unusable),
-    on_node(permissions, when=_is_key),
-    on_peer(user_missing),
-    on_peer(not_authorised),
-    on_peer(permissions, when=_is_no_key),
-    on_subject(unknown_host_key),
-    on_subject(host_key_changed),
-    on_subject(name_unresolved),
-    on_subject(port_unset),
-)
-
-
-@rule(
-    "ssh.no-login",
-    ("error", "warning"),
-    between=True,
-    several=True,
-    step="ssh",
-    because_of=_WHY_NO_LOGIN,
-    under="ssh",
-    stops="logins",
-    why="launchers start their ranks over ssh: this one does not start, and the others wait for it",
-    manual="run ssh -v NODE true as the training user, and repair what it reports",
-    repair="Repairs keys, authorized_keys, host keys, names and ports on both nodes.",
-)
-def no_login(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """This node cannot log in to another, or to itself, without a password."""
-    if state.ssh.logins is None or not has_mesh(wanted, nodes):
+@check("ssh.no-login")
+def no_login(at: At) -> Iterator[Fault]:
+    if at.node.ssh.logins is None or not has_mesh(at.wanted, at.nodes):
         return
     failed: dict[str, list[Login]] = {}
-    for login in state.ssh.logins:
+    for login in at.node.ssh.logins:
         if login.code != 0:
             failed.setdefault(login.node, []).append(login)
     if failed:
-        heals = _Repairs(state, wanted, nodes)
-        links = (_refused(peer, failed.get(peer.name), heals) for peer in nodes.peers)
-        yield from faults(nodes.name, (link for link in links if link is not None))
+        heals = _Repairs(at)
+        links = (_refused(peer, failed.get(peer.name), heals) for peer in at.nodes.peers)
+        yield from faults(at.nodes.name, (link for link in links if link is not None))
 
 
 def _refused(peer: Peer, failed: list[Login] | None, repairs: _Repairs) -> Link | None:
@@ -291,6 +243,7 @@ def _refused(peer: Peer, failed: list[Login] | None, repairs: _Repairs) -> Link 
         fixes=fixes,
         own=own,
         who=who,
+        explained_by=() if users else None,
     )
 
 
@@ -306,14 +259,15 @@ def _without_name(words: str, peer: Peer) -> str:
 class _Repairs:
     """What stands between a node and its peers, and is repaired by a run with both of them."""
 
-    def __init__(self, state: NodeState, wanted: NodeWanted, nodes: Nodes) -> None:
-        self.state, self.wanted, self.nodes = state, wanted, nodes
-        own = (*permissions(state, wanted, nodes), *key_missing(state, wanted, nodes))
+    def __init__(self, at: At) -> None:
+        state, nodes = at.node, at.nodes
+        self.state, self.wanted, self.nodes = state, at.wanted, nodes
+        own = (*permissions(at), *key_missing(at))
         self._here = any(each.fixable for each in own)
         self._peers = {
             each.peer
             for check in (unknown_keys, changed_keys, unresolved, wrong_ports)
-            for each in check(state, wanted, nodes)
+            for each in check(state, at.wanted, nodes)
             if each.fixable
         }
         self._itself = nodes.itself
@@ -328,29 +282,21 @@ class _Repairs:
             return True
         there = self._states.get(peer.name, self.state)
         other = Nodes(peer.name, self.nodes.peers, self._states)
-        if any(permission.fixable for permission in permissions(there, self.wanted, other)):
+        if any(
+            permission.fixable for permission in permissions(At("ssh", there, self.wanted, other))
+        ):
             return True
         let_in = refusal(self._itself, there, other) if self._itself is not None else None
         return let_in is not None and let_in.fixable
 
 
-@rule(
-    "ssh.logins-partial",
-    "info",
-    between=True,
-    several=True,
-    why="each node tries the next nodes of the inventory at distance 1, 2, 4, ..., and one tries "
-    f"all: with more than {FULL_MESH} nodes every pair would be too many logins; keys, known "
-    "hosts, names and addresses are compared for all pairs",
-    manual="to try every login: gpu-node drift INVENTORY --mesh all",
-)
-def logins_partial(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """In a large cluster, not every login between two nodes is tried."""
-    count = len(nodes.peers)
-    if count <= FULL_MESH or not has_mesh(wanted, nodes) or not state.ssh.logins:
+@check("ssh.logins-partial")
+def logins_partial(at: At) -> Iterator[Fault]:
+    count = len(at.nodes.peers)
+    if count <= FULL_MESH or not has_mesh(at.wanted, at.nodes) or not at.node.ssh.logins:
         return
-    first, tried, is_every = of_run(_tried, state, nodes)
-    if first != nodes.name or is_every:
+    first, tried, is_every = of_run(_tried, at.node, at.nodes)
+    if first != at.nodes.name or is_every:
         return  # once a report
     yield Fault(
         subject="logins",
@@ -384,6 +330,8 @@ def _outcome(login: Login) -> str:
     return f"exit {login.code}" + (f", {login.output}" if login.output else "")
 
 
+# Another host answers, or one with another key: the node's sshd knows nothing of such a login.
+_OTHER_HOST = "Host key verification failed"
 # Settings that may hold for a node's address alone.
 _LEADING = (*PROXIES, "hostname", *OFFERS)
 
@@ -412,6 +360,9 @@ def _next_step(peer: Peer, failed: list[Login], repairs: _Repairs) -> tuple[str,
     elif [each.how for each in failed] == ["address"]:
         leads = set_by(repairs.state.ssh, _LEADING)
         leads = leads and f"look at {leads}: a login by address may reach another host"
+    if not leads and any(_OTHER_HOST in each.output for each in failed):
+        look = "on this node, see to which host getent hosts {} leads, and which key it has here"
+        return "host key", look.format(peer.name), look.format("NODE"), "user"
     if leads:
         return leads, f"on this node, {leads}", f"on this node, {leads}", "user"
     user = there.account.user if there.account is not None else "USER"

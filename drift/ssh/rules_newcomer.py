@@ -6,28 +6,16 @@ from collections.abc import Iterator
 
 from gpu_node.drift.engine.finding import Severity
 from gpu_node.drift.engine.nodes import Newcomer, Nodes, plain
-from gpu_node.drift.engine.rule import Fault, rule
-from gpu_node.drift.engine.unlike import unknown
+from gpu_node.drift.engine.rule import At, Fault, check, unknown
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.ssh.scans import Scan
 from gpu_node.facts.ssh.state import fingerprint
 from gpu_node.inventories.fields.addresses import is_loopback
-from gpu_node.inventories.schema import NodeWanted
 
 
-@rule(
-    "ssh.name-taken",
-    ("error", "warning"),
-    between=True,
-    newcomers=True,
-    why="launchers and torch's rendezvous use the name: where it means another machine, ranks "
-    "start there",
-    manual="give the server another name, or correct DNS or the line in /etc/hosts",
-    alone="Give the server another name.",
-)
-def name_taken(node: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """Here, on the server or on a node, the server's name means another machine."""
-    newcomer, subject = nodes.newcomer, f"name {nodes.name}"
+@check("ssh.name-taken")
+def name_taken(at: At) -> Iterator[Fault]:
+    newcomer, subject = at.newcomer, f"name {at.nodes.name}"
     if newcomer is None:
         return
     if newcomer.here is None:
@@ -35,15 +23,15 @@ def name_taken(node: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fa
         fix = "look at this machine's DNS, then run again"
         yield Fault(subject, "unknown here", "an answer", why, fix, severity="warning")
     else:
-        yield from _elsewhere(nodes, newcomer, "here", newcomer.here)
-    yield from _on_itself(node, nodes, newcomer)
-    for peer in nodes.others:
-        if (state := nodes.states.get(peer.name)) is not None:
-            resolved = addresses_of(nodes.name, state)
+        yield from _elsewhere(at.nodes, newcomer, "here", newcomer.here)
+    yield from _on_itself(at.node, at.nodes, newcomer)
+    for peer in at.nodes.others:
+        if (state := at.of(peer.name)) is not None:
+            resolved = addresses_of(at.nodes.name, state)
             if resolved is None:
                 yield unknown(f"{subject} on {peer.name}", state, "ssh.names")
             else:
-                yield from _elsewhere(nodes, newcomer, f"on {peer.name}", resolved)
+                yield from _elsewhere(at.nodes, newcomer, f"on {peer.name}", resolved)
 
 
 def addresses_of(name: str, state: NodeState) -> tuple[str, ...] | None:
@@ -79,20 +67,11 @@ def _elsewhere(
         )
 
 
-@rule(
-    "ssh.unreachable",
-    ("error", "warning"),
-    between=True,
-    newcomers=True,
-    why="launchers start ranks over ssh between the nodes; another host key is another machine",
-    manual="open TCP for sshd between the server and the nodes, both ways: firewall, security "
-    "group, route",
-)
-def unreachable(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """At the address of the other, server or node see no sshd, or another host key."""
-    for peer in nodes.others:
-        yield from way_to(peer.name, state, nodes)
-        yield from way_from(peer.name, nodes)
+@check("ssh.unreachable")
+def unreachable(at: At) -> Iterator[Fault]:
+    for peer in at.nodes.others:
+        yield from way_to(peer.name, at.node, at.nodes)
+        yield from way_from(peer.name, at.nodes)
 
 
 def way_to(name: str, state: NodeState, nodes: Nodes) -> Iterator[Fault]:

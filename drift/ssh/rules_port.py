@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.ssh.links import Link, faults
 from gpu_node.drift.ssh.mesh import has_mesh
 from gpu_node.drift.ssh.settings import PORTS, client, is_included, ports, set_by, worked
@@ -16,24 +16,9 @@ from gpu_node.facts.ssh.state import SshState
 from gpu_node.inventories.schema import NodeWanted
 
 
-@rule(
-    "ssh.port-unset",
-    "error",
-    between=True,
-    several=True,
-    step="ssh",
-    under="ssh",
-    stops="logins",
-    why="launchers run `ssh NAME` without a port: the login fails, or reaches another sshd",
-    manual="put `Host NAME` and `Port PORT` above the first Host line of /etc/ssh/ssh_config: "
-    "the first value counts",
-    repair=f"Writes the ports of all nodes to {PORTS}, if ssh_config includes it and sets no other "
-    "port.",
-    alone="Put `Host NAME` and `Port PORT` into ~/.ssh/config.",
-)
-def port_unset(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """On this node `ssh NAME` connects to another port than the inventory gives for NAME."""
-    yield from faults(nodes.name, wrong_ports(state, wanted, nodes), worked(state.ssh))
+@check("ssh.port-unset")
+def port_unset(at: At) -> Iterator[Fault]:
+    yield from faults(at.nodes.name, wrong_ports(at.node, at.wanted, at.nodes), worked(at.node.ssh))
 
 
 def wrong_ports(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Link]:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.facts.ask.via import FILES, SLURM
-from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
 
 # Why no login was tried although the inventory asks for them, and what a report must be.
 _BY_SSH = "a report over SSH"
@@ -41,27 +38,16 @@ def _untried(via: str) -> Fault:
     )
 
 
-@rule(
-    "ssh.logins-untried",
-    "info",
-    between=True,
-    several=True,
-    always=True,
-    why="deepspeed, pdsh and mpirun log in from one node to the others: a login that asks "
-    "for something, or fails, stops the job at its start",
-    manual="set ssh: {mesh: true} in the inventory: reports try the logins, and a run as root "
-    "repairs them; or mesh: false if the launcher needs none",
-)
-def logins_untried(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The report does not try logins between the nodes."""
-    mesh = wanted.ssh.mesh if wanted.ssh is not None else None
-    if mesh is False or (mesh and state.ssh.logins != ()) or not nodes.others:
+@check("ssh.logins-untried")
+def logins_untried(at: At) -> Iterator[Fault]:
+    mesh = at.wanted.ssh.mesh if at.wanted.ssh is not None else None
+    if mesh is False or (mesh and at.node.ssh.logins != ()) or not at.nodes.others:
         return
-    asked = [peer.name for peer in nodes.peers if peer.name in nodes.states]
-    if asked and asked[0] != nodes.name:
+    asked = [peer.name for peer in at.nodes.peers if peer.name in at.nodes.states]
+    if asked and asked[0] != at.nodes.name:
         return  # once a report
     if mesh:
-        yield _untried(nodes.via)
+        yield _untried(at.nodes.via)
         return
     yield Fault(
         subject="logins",

@@ -80,6 +80,16 @@ def lets_in_already(there: SshState, nodes: Nodes) -> bool:
     return bool(tried) and not any(each.code for each in tried)
 
 
+def is_reached(nodes: Nodes) -> bool:
+    """Whether each node that tried to log in to this one has done so, in each way."""
+    tried = [
+        there.ssh
+        for there in nodes.states.values()
+        if any(login.node == nodes.name for login in there.ssh.logins or ())
+    ]
+    return bool(tried) and all(lets_in_already(there, nodes) for there in tried)
+
+
 def client(ssh: SshState, peer: Peer) -> Client | None:
     """Return what ssh does for a node; None where it could not be asked."""
     settings = ssh.client

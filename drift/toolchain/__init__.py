@@ -2,4 +2,4 @@
 
 from gpu_node.drift.engine.areas import Hooks
 
-HOOKS = Hooks(key="toolchain.packages", of_cpu_nodes=("toolchain.pdsh", "toolchain.build"))
+HOOKS = Hooks(of_cpu_nodes=("toolchain.pdsh", "toolchain.build"))

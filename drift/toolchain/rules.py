@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path
 from gpu_node.facts.toolchain.state import LINK_DIR as LINK_DIR
 from gpu_node.facts.toolchain.state import Cmake, Cmakes, ToolchainState
@@ -53,32 +53,21 @@ def _linking(cmakes: Cmakes, version: str, text: str) -> str:
     return f"{text}; {moved}" if moved else text
 
 
-@rule(
-    "toolchain.cmake-old",
-    "error",
-    step="toolchain",
-    key="toolchain.cmake",
-    why="builds of CUDA extensions stop with 'CMake 3.25 or higher is required'; unpacking a "
-    "release over /usr/local would mix two releases, and cannot be undone",
-    manual="unpack a newer release into /opt, and link its programs in /usr/local/bin",
-    repair="Unpacks the release into /opt, and links its programs in /usr/local/bin.",
-    alone="Install it in the environment that builds: pip install cmake==VERSION.",
-)
-def cmake_old(state: ToolchainState, wanted: ToolchainWanted) -> Iterator[Fault]:
-    """No cmake in PATH is new enough."""
-    if _is_met(state, wanted) or wanted.cmake is None or state.cmake is None:
+@check("toolchain.cmake-old")
+def cmake_old(at: At[ToolchainState, ToolchainWanted]) -> Iterator[Fault]:
+    if _is_met(at.here, at.want) or at.want.cmake is None or at.here.cmake is None:
         return
-    if any(_meets(cmake, wanted.cmake.version) for cmake in state.cmake.found):
+    if any(_meets(cmake, at.want.cmake.version) for cmake in at.here.cmake.found):
         return  # there is one, behind another: that is toolchain.cmake-shadowed
-    release = f"/opt/cmake-{wanted.cmake.version}"
-    reached = LINK_DIR in state.cmake.path
+    release = f"/opt/cmake-{at.want.cmake.version}"
+    reached = LINK_DIR in at.here.cmake.path
     yield Fault(
         subject="cmake",
-        found=_shown(state.cmake.found[0]) if state.cmake.found else "none in PATH",
-        wanted=f"{wanted.cmake.version} or newer",
+        found=_shown(at.here.cmake.found[0]) if at.here.cmake.found else "none in PATH",
+        wanted=f"{at.want.cmake.version} or newer",
         fix=_linking(
-            state.cmake,
-            wanted.cmake.version,
+            at.here.cmake,
+            at.want.cmake.version,
             f"unpack the release into {release} and link its programs in {LINK_DIR}",
         )
         if reached
@@ -87,25 +76,16 @@ def cmake_old(state: ToolchainState, wanted: ToolchainWanted) -> Iterator[Fault]
     )
 
 
-@rule(
-    "toolchain.cmake-shadowed",
-    "error",
-    step="toolchain",
-    key="toolchain.cmake",
-    why="builds use the first cmake in PATH",
-    manual="remove that cmake, or put /usr/local/bin before it in PATH",
-    repair="Links the programs of the wanted release in /usr/local/bin.",
-)
-def cmake_shadowed(state: ToolchainState, wanted: ToolchainWanted) -> Iterator[Fault]:
-    """A cmake that is too old or broken stands in PATH before the right one."""
-    if _is_met(state, wanted) or wanted.cmake is None or state.cmake is None:
+@check("toolchain.cmake-shadowed")
+def cmake_shadowed(at: At[ToolchainState, ToolchainWanted]) -> Iterator[Fault]:
+    if _is_met(at.here, at.want) or at.want.cmake is None or at.here.cmake is None:
         return
-    version = wanted.cmake.version
-    right = [cmake for cmake in state.cmake.found if _meets(cmake, version)]
-    ahead = [cmake for cmake in _before_links(state.cmake) if not _meets(cmake, version)]
+    version = at.want.cmake.version
+    right = [cmake for cmake in at.here.cmake.found if _meets(cmake, version)]
+    ahead = [cmake for cmake in _before_links(at.here.cmake) if not _meets(cmake, version)]
     if not right and not ahead:
         return
-    shadow = ahead[0] if ahead else state.cmake.found[0]
+    shadow = ahead[0] if ahead else at.here.cmake.found[0]
     yield Fault(
         subject=Path(shadow.path),
         found=_shown(shadow),
@@ -114,6 +94,6 @@ def cmake_shadowed(state: ToolchainState, wanted: ToolchainWanted) -> Iterator[F
         fix=f"remove {shadow.path} (conda remove cmake, pip uninstall cmake), or put {LINK_DIR} "
         "before it in PATH"
         if ahead
-        else _linking(state.cmake, version, f"link the programs of {version} in {LINK_DIR}"),
+        else _linking(at.here.cmake, version, f"link the programs of {version} in {LINK_DIR}"),
         fixable=not ahead,
     )

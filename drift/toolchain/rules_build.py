@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
+from dataclasses import replace
 from shlex import quote
 
 from gpu_node.drift.driver.target import last_cuda, models
 from gpu_node.drift.engine.finding import Severity
-from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, on_subject, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Gpu, Package, Prefix
+from gpu_node.drift.job.names import DEEPSPEED
+from gpu_node.drift.job.rules import job_in
 from gpu_node.drift.nccl.libnccl import is_repairable, locked, pip
 from gpu_node.drift.tables import toolkits
 from gpu_node.drift.toolchain.build import (
@@ -28,7 +30,6 @@ from gpu_node.drift.toolchain.build import (
     torch_refuses,
 )
 from gpu_node.drift.toolchain.operators import named
-from gpu_node.drift.toolchain.rules_packages import package_differs
 from gpu_node.facts.nccl.state import Environment
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.toolchain.build import Build, Program
@@ -39,8 +40,19 @@ from gpu_node.inventories.versions import numbers
 _JIT = "DeepSpeed compiles an operator at its first use"
 # The newest that Red Hat's collections for CentOS 7 have.
 _NEWEST_DEVTOOLSET = 11
+_SCL = "baseurl=http://vault.centos.org/centos/7/sclo/$basearch/rh/"
 # The last toolkit in NVIDIA's repository for CentOS 7: release notes of CUDA 12.5.
 _LAST_FOR_YUM = "12.4"
+
+
+def _are_deepspeeds(at: At) -> bool:
+    """Whether DeepSpeed is known to run the jobs: installed alone it compiles nothing."""
+    if at.wanted.jobs is not None and at.wanted.jobs.zero is not None:
+        return True
+    if at.nodes.task is not None:
+        job = job_in(at.nodes)
+        return job.given.is_deepspeed or bool(job.config_name)
+    return at.wanted.launcher is not None and at.wanted.launcher.kind == DEEPSPEED
 
 
 def _severity(environment: Environment) -> Severity:
@@ -48,26 +60,14 @@ def _severity(environment: Environment) -> Severity:
     return "error" if environment.deepspeed is not None else "warning"
 
 
-@rule(
-    "toolchain.cuda-mismatch",
-    ("error", "warning", "info"),
-    whole=True,
-    always=True,
-    stops="every",
-    why="DeepSpeed refuses to compile its operators: 'Installed CUDA version 12.2 does not "
-    "match the version torch was compiled with 11.7'",
-    manual="install the CUDA toolkit of torch's release beside the other one, and set CUDA_HOME "
-    "to its folder. DS_SKIP_CUDA_CHECK=1 only hides the mismatch",
-    alone="Install the toolkit in the environment: conda install -c nvidia cuda-toolkit=RELEASE.",
-)
-def cuda_mismatch(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The CUDA toolkit that builds would use does not fit the CUDA of torch, or a GPU."""
-    build = state.toolchain.build
+@check("toolchain.cuda-mismatch")
+def cuda_mismatch(at: At) -> Iterator[Fault]:
+    build, stops = at.node.toolchain.build, _are_deepspeeds(at)
     if build is None:
         return
     if build.nvcc and build.nvcc.version:
-        yield from _beyond_gpus(state, wanted, build, build.nvcc.version)
-    for prefix, environment, _, cuda in of_torch(state):
+        yield from _beyond_gpus(at.node, at.wanted, build, build.nvcc.version)
+    for prefix, environment, _, cuda in of_torch(at.node):
         deepspeed, nvcc = environment.deepspeed, build.nvcc
         if nvcc is None:
             if deepspeed is not None:
@@ -80,6 +80,7 @@ def cuda_mismatch(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 cause="nothing that needs nvcc can be compiled",
                 fix=f"repair {nvcc.path}, or set CUDA_HOME to another toolkit",
                 severity=_severity(environment),
+                stops=stops,
             )
         elif deepspeed is not None and deepspeed_refuses(nvcc.version, cuda, deepspeed):
             hidden = "; DS_SKIP_CUDA_CHECK=1 hides it" if build.skips else ""
@@ -90,8 +91,9 @@ def cuda_mismatch(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 cause=f"{_JIT}, and ends with 'DeepSpeed Op Builder: Installed CUDA version "
                 f"{nvcc.version} does not match the version torch was compiled with {cuda}'"
                 f"{hidden}",
-                fix=_toolkit_fix(state, build, cuda),
+                fix=_toolkit_fix(at.node, build, cuda),
                 severity="warning" if build.skips else "error",
+                stops=stops,
             )
         elif deepspeed is None and torch_refuses(nvcc.version, cuda):
             yield Fault(
@@ -101,7 +103,7 @@ def cuda_mismatch(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 cause="torch refuses to build CUDA extensions, such as flash-attn: 'The detected "
                 f"CUDA version ({nvcc.version}) mismatches the version that was used to compile "
                 f"PyTorch ({cuda})'",
-                fix=_toolkit_fix(state, build, cuda),
+                fix=_toolkit_fix(at.node, build, cuda),
                 severity="warning",
             )
 
@@ -155,29 +157,27 @@ def _toolkit_fix(state: NodeState, build: Build, cuda: str) -> str:
         return f"install the CUDA {cuda} toolkit beside it in {folder}, and {shell}"
     return (
         f"from NVIDIA's CUDA repository: {manager} install cuda-toolkit-{cuda.replace('.', '-')}, "
-        f"which installs no driver, and {shell}"
+        f"which installs no driver, and {shell} (where it has none for this system: "
+        f"{_by_conda(cuda)}, and CUDA_HOME is that environment)"
     )
 
 
-@rule(
-    "toolchain.compiler",
-    ("error", "warning"),
-    whole=True,
-    always=True,
-    stops="every",
-    why="builds of CUDA extensions end with 'greater than the maximum required version by "
-    "CUDA', or with 'We need GCC 9 or later'",
-    manual="install a GCC that torch and nvcc accept, and put it first in the PATH of "
-    "non-interactive shells, or set CC and CXX",
-    alone="Install one in the environment: conda install -c conda-forge gxx_linux-64=VERSION, and "
-    "set CC and CXX.",
-)
-def compiler(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """The C++ compiler in a launcher's PATH does not fit the CUDA toolkit and torch."""
-    build = state.toolchain.build
+def _by_conda(cuda: str) -> str:
+    """Return the command that installs a toolkit in an environment, its nvcc of the same release.
+
+    Without these pins conda takes the newest nvcc of the channel (CondaPkg.jl #102).
+    """
+    if numbers(cuda) < (12,):
+        return f"conda install -c nvidia/label/cuda-{cuda}.0 cuda-toolkit cuda-nvcc={cuda}"
+    return f"conda install -c conda-forge cuda-toolkit cuda-version={cuda}"
+
+
+@check("toolchain.compiler")
+def compiler(at: At) -> Iterator[Fault]:
+    build = at.node.toolchain.build
     if build is None or build.nvcc is None or build.nvcc.version is None:
         return
-    for prefix, environment, torch, _ in of_torch(state):
+    for prefix, environment, torch, _ in of_torch(at.node):
         right = accepted(torch, build, build.nvcc)
         problem = _compiler_problem(build, right, build.nvcc)
         if problem is not None:
@@ -187,9 +187,10 @@ def compiler(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 found=has,
                 wanted=f"{right.text()}, for CUDA {build.nvcc.version} and torch {torch.version}",
                 cause=cause,
-                fix=_compiler_fix(state, build, right),
+                fix=_compiler_fix(at.node, build, right),
                 who="user" if newer_toolset(build, right) else None,
                 severity=_severity(environment),
+                stops=_are_deepspeeds(at),
             )
 
 
@@ -233,8 +234,9 @@ def _compiler_fix(state: NodeState, build: Build, right: Range) -> str:
     if manager == "yum":
         name = f"devtoolset-{min(newest, _NEWEST_DEVTOOLSET)}"
         return (
-            f"yum install centos-release-scl, then {name}-gcc-c++, and write "
-            f"`. /opt/rh/{name}/enable` {where}"
+            "yum install centos-release-scl-rh; CentOS 7 has ended: in CentOS-SCLo-scl-rh.repo of "
+            f"/etc/yum.repos.d comment out mirrorlist and set {_SCL}; yum install {name}-gcc-c++, "
+            f"and write `. /opt/rh/{name}/enable` {where}"
         )
     return f"install {right.text()}, and put it first in PATH"
 
@@ -243,31 +245,17 @@ def _set_compiler(number: str) -> str:
     return f"set it for jobs, in the inventory: env: {{CC: gcc-{number}, CXX: g++-{number}}}"
 
 
-@rule(
-    "toolchain.ninja",
-    "error",
-    whole=True,
-    step="toolchain",
-    because_of=(on_subject(package_differs),),
-    always=True,
-    key="nccl.environments",
-    stops="every",
-    why="DeepSpeed cannot compile its operators: 'Ninja is required to load C++ extensions'",
-    manual="run pip install ninja in the environment, and put its bin folder into the PATH of "
-    "non-interactive shells",
-    repair="Installs ninja with pip in the environments of the inventory. All other packages keep "
-    "their versions.",
-)
-def ninja(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """DeepSpeed finds no ninja: neither as a package nor in a launcher's PATH."""
-    build = state.toolchain.build
+@check("toolchain.ninja")
+def ninja(at: At) -> Iterator[Fault]:
+    build = at.node.toolchain.build
     if build is None or build.nvcc is None:
         return
-    for prefix, environment, _, _ in of_torch(state):
+    for prefix, environment, _, _ in of_torch(at.node):
         if environment.deepspeed is None:
             continue
         if "ninja" not in environment.packages:
-            yield _no_package(state, wanted, prefix, environment, build)
+            missing = _no_package(at.node, at.wanted, prefix, environment, build)
+            yield replace(missing, stops=_are_deepspeeds(at))
         elif build.ninja is None or build.ninja.kind != "ninja":
             yield Fault(
                 subject=Package("ninja", prefix),
@@ -277,6 +265,7 @@ def ninja(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 "PATH of a launcher's shell, which is not the PATH of an activated environment",
                 fix=_path_fix(prefix),
                 fixable=False,
+                stops=_are_deepspeeds(at),
             )
 
 
@@ -319,31 +308,16 @@ def _no_package(
     )
 
 
-@rule(
-    "toolchain.pdsh",
-    "error",
-    whole=True,
-    between=True,
-    several=True,
-    step="toolchain",
-    key="launcher.kind",
-    stops="logins",
-    why="deepspeed starts the ranks of other nodes with it, and ends with \"launcher 'pdsh' "
-    'not installed."; this is the first node of the inventory, which launches',
-    manual="apt-get install pdsh, or from EPEL: yum install pdsh pdsh-rcmd-ssh",
-    repair="Installs the package pdsh on the first node of the inventory.",
-    alone="Start jobs with deepspeed --launcher openmpi, or with torchrun on each node.",
-)
-def pdsh(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """DeepSpeed is the launcher, and the launching node has no pdsh."""
-    build, launches = state.toolchain.build, wanted.launcher
-    if build is None or launches is None or launches.kind != "deepspeed" or build.pdsh:
+@check("toolchain.pdsh")
+def pdsh(at: At) -> Iterator[Fault]:
+    build, launches = at.node.toolchain.build, at.wanted.launcher
+    if build is None or launches is None or launches.kind != DEEPSPEED or build.pdsh:
         return
-    if not nodes.others or nodes.peers[0].name != nodes.name:
+    if not at.nodes.others or at.nodes.peers[0].name != at.nodes.name:
         return
     yield Fault(
         subject="pdsh",
         found="none in the PATH of a launcher's shell",
         wanted="pdsh with its ssh module",
-        fixable=state.nccl.manager in FAMILIES,
+        fixable=at.node.nccl.manager in FAMILIES,
     )

@@ -7,44 +7,30 @@ import re
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.finding import Severity
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
 from gpu_node.inventories.versions import numbers
 
 # GPUs for which forward compatibility is not supported.
 _CONSUMER = re.compile(r"GeForce|TITAN|\bRTX \d{4}\b|\bGTX\b")
 
 
-@rule(
-    "toolchain.compat-library",
-    ("error", "info"),
-    whole=True,
-    always=True,
-    stops="every",
-    why="programs load a libcuda of another version than the driver's module: 'Error 803: "
-    "system has unsupported display driver / cuda driver combination', or 'Error 804: "
-    "forward compatibility was attempted on non supported HW'",
-    manual="remove the folder of that libcuda from LD_LIBRARY_PATH or from /etc/ld.so.conf.d, "
-    "then run ldconfig",
-    alone="Unset LD_LIBRARY_PATH in the shell that starts the job, if it names that folder.",
-)
-def compat_library(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """Programs load a libcuda that is not the one of the loaded driver."""
-    library, loaded = state.driver.cuda, state.driver.loaded
+@check("toolchain.compat-library")
+def compat_library(at: At) -> Iterator[Fault]:
+    library, loaded = at.node.driver.cuda, at.node.driver.loaded
     if library is None or loaded is None or not library.version or not loaded.nvidia:
         return
     # Where the driver's other libraries have that version, too, it is driver.library-mismatch.
-    if library.version in (loaded.nvidia, state.driver.library):
+    if library.version in (loaded.nvidia, at.node.driver.library):
         return
-    severity, cause = _combination(state, library.version, loaded.nvidia)
+    severity, cause = _combination(at.node, library.version, loaded.nvidia)
     yield Fault(
         subject=Path(library.path),
         found=library.version,
         wanted=f"{loaded.nvidia}, as the loaded module",
         cause=cause,
-        fix=_compat_fix(state, library.path, severity),
+        fix=_compat_fix(at.node, library.path, severity),
         severity=severity,
     )
 

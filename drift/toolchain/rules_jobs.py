@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpu_node.drift.driver.rules_gpus import gpu_differs
 from gpu_node.drift.driver.target import models
 from gpu_node.drift.engine.finding import Severity
-from gpu_node.drift.engine.rule import Fault, on_node, rule
-from gpu_node.drift.engine.subject import Gpu, Thing
+from gpu_node.drift.engine.rule import At, Fault, check
+from gpu_node.drift.engine.subject import Gpu
 from gpu_node.drift.tables import capability
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted
@@ -63,23 +62,10 @@ FLASH = _Need(
 )
 
 
-@rule(
-    "toolchain.precision",
-    ("error", "warning"),
-    whole=True,
-    because_of=(on_node(gpu_differs, when=lambda about: about == Thing("model")),),
-    key="jobs.precision",
-    or_keys=("jobs.flash_attention",),
-    stops="asks",
-    why="bf16, flash-attn 2 and TF32 need compute capability 8.0 (Ampere: A100), fp8 needs "
-    "8.9; a V100 has 7.0; the job ends on that node, or is slow on all of them",
-    manual="use fp16 with a dynamic loss scale, and sdpa in place of flash-attn, on all nodes "
-    "of the job; or leave the node out of it",
-)
-def precision(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A GPU of the node cannot compute in the precision of the jobs, or run flash-attn."""
-    for model, own in _capabilities(state, wanted).items():
-        for need in lacking(wanted.jobs, own) if wanted.jobs else ():
+@check("toolchain.precision")
+def precision(at: At) -> Iterator[Fault]:
+    for model, own in _capabilities(at.node, at.wanted).items():
+        for need in lacking(at.wanted.jobs, own) if at.wanted.jobs else ():
             yield Fault(
                 subject=Gpu(f"{model}: {need.name}"),
                 found=f"compute capability {shown(own)}",

@@ -8,7 +8,7 @@ from shlex import quote
 
 from gpu_node.drift.driver.target import models
 from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Package, Path
 from gpu_node.drift.env.bashrc import is_network_home
 from gpu_node.drift.nccl.libnccl import environments, pip
@@ -28,35 +28,21 @@ from gpu_node.drift.toolchain.operators import (
 from gpu_node.facts.nccl.state import Environment, Operator
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.toolchain.build import Build, Built
-from gpu_node.inventories.schema import NodeWanted
 
 _NO_KERNEL = "'no kernel image is available for execution on the device'"
 
 
-@rule(
-    "toolchain.ops-foreign",
-    ("error", "warning", "info"),
-    whole=True,
-    between=True,
-    always=True,
-    stops="every",
-    why="operators that were compiled on another server end the job with 'no kernel image is "
-    "available' or 'Illegal instruction'",
-    manual="install DeepSpeed again on this node, with TORCH_CUDA_ARCH_LIST for all GPU models "
-    "of the cluster; remove the folders in ~/.cache/torch_extensions that were built "
-    "elsewhere",
-)
-def ops_foreign(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """Compiled operators are for another GPU or another CPU than those of the node."""
-    gpus = capabilities(models(state, wanted))
-    for prefix, environment in environments(state.nccl):
+@check("toolchain.ops-foreign")
+def ops_foreign(at: At) -> Iterator[Fault]:
+    gpus = capabilities(models(at.node, at.wanted))
+    for prefix, environment in environments(at.node.nccl):
         if environment.deepspeed is None:
             continue
-        yield from _other_gpu(prefix, environment, gpus, nodes)
+        yield from _other_gpu(prefix, environment, gpus, at.nodes)
         yield from _unknown_gpu(prefix, environment)
-        yield from _other_cpu(prefix, environment, state, nodes, gpus)
-    if state.toolchain.build is not None:
-        yield from _built_elsewhere(state, state.toolchain.build, gpus)
+        yield from _other_cpu(prefix, environment, at.node, at.nodes, gpus)
+    if at.node.toolchain.build is not None:
+        yield from _built_elsewhere(at.node, at.node.toolchain.build, gpus)
 
 
 def _other_gpu(

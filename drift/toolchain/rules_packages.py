@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 from gpu_node.drift.driver.rules_cuda import cuda_init
 from gpu_node.drift.driver.rules_driver_packages import not_installed
 from gpu_node.drift.driver.rules_gpus import smi_fails
 from gpu_node.drift.driver.rules_module import library_mismatch, not_loaded
 from gpu_node.drift.driver.target import models
+from gpu_node.drift.engine.compare import fault
 from gpu_node.drift.engine.nodes import Nodes, Unlike
-from gpu_node.drift.engine.rule import Fault, on_node, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Package
-from gpu_node.drift.engine.unlike import Text, fault
 from gpu_node.drift.nccl.libnccl import environments, hindrance, is_repairable, locked, pip
 from gpu_node.drift.tables import capability
 from gpu_node.drift.toolchain.packages import (
@@ -31,35 +31,19 @@ from gpu_node.facts.toolchain.state import LINK_DIR as LINK_DIR
 from gpu_node.inventories.plurals import counted
 from gpu_node.inventories.schema import NodeWanted
 
-_PACKAGE_HARM = (
-    "a node with another version fails alone, or computes other results: data that one version "
-    "saved may not be readable by another"
-)
 
-
-@rule(
-    "toolchain.package-differs",
-    ("error", "warning"),
-    compares=True,
-    step="toolchain",
-    always=True,
-    why=_PACKAGE_HARM,
-    manual="run pip install NAME==VERSION in the environment; or pin the version in the "
-    "inventory (toolchain: {packages: {NAME: VERSION}}), and run the deploy",
-    repair="Installs the pinned versions with pip. A package that is not pinned keeps its version.",
-    alone="Install one version in an environment of yours: pip install NAME==VERSION.",
-)
-def package_differs(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """A Python package has another version than its pin in the inventory or than on other nodes."""
-    yield from _unlike_pins(state, wanted)
-    unlike = [each for each in nodes.unlike if each.fact.startswith(PACKAGE)]
+@check("toolchain.package-differs")
+def package_differs(at: At) -> Iterator[Fault]:
+    yield from _unlike_pins(at.node, at.wanted)
+    unlike = [each for each in at.nodes.unlike if each.fact.name.startswith(PACKAGE)]
     of_jobs = [each for each in unlike if is_of_jobs(_package(each))]
-    for job in sorted(of_jobs[:PACKAGES_SHOWN], key=lambda each: each.fact):
+    for job in sorted(of_jobs[:PACKAGES_SHOWN], key=lambda each: each.fact.name):
         version = job.majority if job.majority not in (None, "none") else "VERSION"
-        pin = f"{_pin(state)}{{packages: {{{_package(job)}: {version}}}}}"
-        about = job.package or job.fact.removeprefix(PACKAGE)
-        yield fault(job, about, Text(fix=pin, severity="warning"))
-    uncompared = _not_compared(nodes)
+        pin = f"{_pin(at.node)}{{packages: {{{_package(job)}: {version}}}}}"
+        made = fault(job)
+        is_apart = isinstance(job.fact.about, Package)
+        yield replace(made, fix=made.fix or pin, explains="all" if is_apart else "none")
+    uncompared = _not_compared(at.nodes)
     if more := len(unlike) - len(of_jobs[:PACKAGES_SHOWN]) + uncompared:
         listed = "the first ones in `differences`, all in `facts`" if uncompared else _ALL_LISTED
         yield Fault(
@@ -67,9 +51,10 @@ def package_differs(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Itera
             found="other versions than on the other nodes",
             wanted="the same versions on all nodes",
             fix=f"gpu-node drift INVENTORY --format json lists {listed}; "
-            f"{_pin(state)}{{packages: ...}}, or copy the environment from one node: "
+            f"{_pin(at.node)}{{packages: ...}}, or copy the environment from one node: "
             "nccl: {copy_from: NODE}",
             fixable=False,
+            explains="none",
             severity="warning",
         )
 
@@ -79,13 +64,14 @@ _ALL_LISTED = "all of them in `differences`"
 
 def _not_compared(nodes: Nodes) -> int:
     """Return the number of packages that are on this node or its peers, beyond those compared."""
-    several = [each for each in nodes.unlike if each.fact.partition(":")[0] == NOT_COMPARED]
+    several = [each for each in nodes.unlike if each.fact.name.partition(":")[0] == NOT_COMPARED]
     return sum(int(each.value or 0) or max(map(int, each.values), default=0) for each in several)
 
 
 def _package(unlike: Unlike) -> str:
     """Return the package of a fact, which may name an environment as well."""
-    return unlike.package.package if unlike.package else unlike.fact.removeprefix(PACKAGE)
+    about = unlike.fact.about
+    return about.package if isinstance(about, Package) else str(about)
 
 
 def _pin(state: NodeState) -> str:
@@ -104,6 +90,7 @@ def _unlike_pins(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             cause="pins apply to the environments that the inventory names, and it names none",
             fix="name them: nccl: {environments: [/opt/conda/envs/dis]}",
             fixable=False,
+            explains="none",
         )
     for prefix, environment in environments(state.nccl):
         if prefix in state.nccl.discovered:
@@ -120,30 +107,13 @@ def _unlike_pins(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             )
 
 
-@dataclass(frozen=True)
-class PackageWithoutGpu(Package):
-    """A package of a Python environment that finds no GPU on the node."""
-
-
 _GPUS = (not_installed, library_mismatch, not_loaded, smi_fails, cuda_init)
 
 
-@rule(
-    "toolchain.bitsandbytes-cpu",
-    "error",
-    whole=True,
-    always=True,
-    because_of=tuple(on_node(gpu, of=(PackageWithoutGpu,)) for gpu in _GPUS),
-    why="it fails with 'compiled without GPU support', only on this node: 8-bit optimizers "
-    "and quantization do not work",
-    manual="repair the driver first if the node's GPUs do not answer: nothing is wrong with the "
-    "package then; else install a release of bitsandbytes with a library for the CUDA of "
-    "torch",
-)
-def bitsandbytes_cpu(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """bitsandbytes has no library for the CUDA of torch, or loads that for CPUs without a GPU."""
-    gpus = models(state, wanted)
-    for prefix, environment in environments(state.nccl):
+@check("toolchain.bitsandbytes-cpu")
+def bitsandbytes_cpu(at: At) -> Iterator[Fault]:
+    gpus = models(at.node, at.wanted)
+    for prefix, environment in environments(at.node.nccl):
         torch, has = environment.torch, environment.bitsandbytes
         if has is None or torch is None or torch.cuda is None:
             continue
@@ -154,10 +124,11 @@ def bitsandbytes_cpu(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
                 found=", ".join(name for name in has if "cpu" in name) or "no library",
                 wanted=f"{needs}, for CUDA {torch.cuda} of torch {torch.version}",
                 fix=f"install a release of it that has {needs}, the same on all nodes",
+                explained_by=(),
             )
-        elif _sees_no_gpu(state, wanted):
+        elif _sees_no_gpu(at):
             yield Fault(
-                subject=PackageWithoutGpu("bitsandbytes", prefix),
+                subject=Package("bitsandbytes", prefix),
                 found="finds no GPU, and loads its library for CPUs",
                 wanted=f"{needs}, which it has",
                 cause="it reports 'compiled without GPU support' wherever CUDA does not start: the "
@@ -167,14 +138,9 @@ def bitsandbytes_cpu(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
             )
 
 
-def _sees_no_gpu(state: NodeState, wanted: NodeWanted) -> bool:
+def _sees_no_gpu(at: At) -> bool:
     """Whether a rule about the driver has a finding that leaves a process without a GPU."""
-    return any(
-        True
-        for gpu in _GPUS
-        if wanted.driver is not None
-        for _ in (gpu(state, wanted) if gpu.whole else gpu(state.driver, wanted.driver))
-    )
+    return at.wanted.driver is not None and any(True for gpu in _GPUS for _ in gpu(at))
 
 
 def _has_a_near_one(environment: Environment, cuda: str) -> bool:

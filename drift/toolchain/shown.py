@@ -1,142 +1,85 @@
-"""What the report shows of the toolchain: cmake, packages of Python environments, the system."""
+"""What the report shows of the toolchain: cmake, the CUDA toolkit, gcc, Python, and the system."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from gpu_node.drift.driver.boot import short
-from gpu_node.drift.engine.fact import Fact
-from gpu_node.drift.engine.subject import Package
-from gpu_node.drift.nccl.compared import folders, has, is_as_a_whole
-from gpu_node.drift.toolchain import rules, versions
-from gpu_node.drift.toolchain.packages import (
-    NOT_COMPARED,
-    PACKAGE,
-    Compared,
-    are_read,
-    compared,
-    is_unmet,
-    pins,
-    version,
-)
-from gpu_node.drift.toolchain.rules_packages import package_differs
-from gpu_node.drift.toolchain.rules_versions import cmake_differs
+from gpu_node.drift.engine.fact import Fact, shows
+from gpu_node.drift.nccl.compared import folders, in_folder, is_as_a_whole
+from gpu_node.drift.toolchain.packages import are_read
+from gpu_node.facts.nccl.state import Environment
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.facts.toolchain.state import Cmake
+from gpu_node.facts.toolchain.versions import Program, Versions
 
 
-def cmake(node: NodeState) -> str | None:
-    if node.toolchain.cmake is None:
-        return None
-    first = node.toolchain.cmake.found[:1]
-    return (first[0].version or "broken") if first else "none"
+@shows("toolchain.cmake")
+def cmake(found: tuple[Cmake, ...]) -> str:
+    return (found[0].version or "broken") if found else "none"
 
 
-def cmake_path(node: NodeState) -> str | None:
-    if node.toolchain.cmake is None:
-        return None
-    first = node.toolchain.cmake.found[:1]
-    return first[0].path if first else "none"
+@shows("toolchain.cmake_path")
+def cmake_path(found: tuple[Cmake, ...]) -> str:
+    return found[0].path if found else "none"
 
 
-def _is_cmake_managed(wanted: NodeWanted) -> bool:
-    return wanted.toolchain is not None and wanted.toolchain.cmake is not None
+shows("toolchain.kernel")(short)
 
 
-FACTS = (
-    Fact(
-        "toolchain.cmake",
-        "must-equal",
-        (rules.cmake_old, rules.cmake_shadowed),
-        cmake,
-        cmake_differs,
-        _is_cmake_managed,
-    ),
-    Fact("toolchain.cmake_path", "per-host", (), cmake_path),
-    *versions.FACTS,
-    Fact("toolchain.os", "per-host", (), lambda node: node.toolchain.os, is_last=True),
-    Fact(
-        "toolchain.kernel",
-        "per-host",
-        (),
-        lambda node: short(node.toolchain.kernel),
-        is_last=True,
-    ),
-)
+def _of(kind: str, versions: Versions) -> str | None:
+    """Return the version of a tool; None where it shows none."""
+    program: Program | None = getattr(versions, kind)
+    return program.version if program is not None else "none"
 
 
-def of_nodes(nodes: Iterable[NodeState]) -> tuple[Fact, ...]:
-    """Return a fact for each package of the environments that is compared between these nodes.
-
-    What one node alone may have is behind what most have: where rows are few, it takes none of
-    theirs.
-    """
-    nodes = [*nodes]
-    several = compared(nodes, folders(nodes))
-    common = [_package(each.prefix, name) for each in several for name in sorted(each.common)]
-    rare = [_package(each.prefix, name) for each in several for name in sorted(each.rare)]
-    more = [_left_out(each) for each in several if any(map(each.left_out, nodes))]
-    return (*versions.of_folders(nodes), *common, *rare, *more)
+def _why(kind: str, node: NodeState) -> str:
+    """Return what a tool prints in place of its version; empty where it was not asked for it."""
+    program: Program | None = getattr(node.toolchain.versions, kind, None)
+    if program is None or program.version is not None:
+        return ""
+    return f"{program.path} shows no version: {program.output[:100] or 'no output'}"
 
 
-def _package(prefix: str, name: str) -> Fact:
-    return package_fact_of(prefix, name) if prefix else package_fact(name)
+def _has(kind: str, node: NodeState) -> bool:
+    """Whether a node has a tool, or its tools could not be read; one without it builds nothing."""
+    return node.toolchain.versions is None or getattr(node.toolchain.versions, kind) is not None
 
 
-def _left_out(packages: Compared) -> Fact:
-    """Return the fact of how many packages a node has that are not compared."""
-    prefix = packages.prefix
-    return Fact(
-        f"{NOT_COMPARED}:{prefix}" if prefix else NOT_COMPARED,
-        "must-equal",
-        (),
-        lambda node: str(packages.left_out(node)),
-        package_differs,
-        applies=partial(has, prefix) if prefix else are_read,
-        compares=(lambda node: True) if prefix else is_as_a_whole,
+def _minor(version: str) -> str:
+    """Return 3.10 of 3.10.13: wheels and pickles are of that."""
+    return ".".join(version.split(".")[:2])
+
+
+for _kind in ("cuda", "gcc"):
+    shows(f"toolchain.{_kind}", applies=partial(_has, _kind), lacks=partial(_why, _kind))(
+        partial(_of, _kind)
     )
 
 
-def package_fact(name: str) -> Fact:
-    def is_managed(wanted: NodeWanted) -> bool:
-        return name in pins(wanted)
-
-    def value(node: NodeState) -> str:
-        return version(node, name)
-
-    def unmet(node: NodeState, wanted: NodeWanted) -> bool:
-        return is_unmet(node, wanted, name)
-
-    return Fact(
-        f"{PACKAGE}{name}",
-        "must-equal",
-        (),
-        value,
-        package_differs,
-        is_managed,
-        are_read,
-        unmet=unmet,
-        label=name,
-        compares=is_as_a_whole,
-    )
+def _is_in_path_alone(node: NodeState) -> bool:
+    """Whether jobs would run in the Python of PATH: no environment with torch is known."""
+    return not node.nccl.environments and _has("python3", node)
 
 
-def package_fact_of(prefix: str, name: str) -> Fact:
-    """Return the fact of a package in one of the environments that no inventory names."""
+@shows("toolchain.python3", applies=_is_in_path_alone, lacks=partial(_why, "python3"))
+def in_path(versions: Versions) -> str | None:
+    version = _of("python3", versions)
+    return None if version is None else _minor(version)
 
-    def value(node: NodeState) -> str | None:
-        environment = node.nccl.environments[prefix]
-        return None if environment is None else environment.packages.get(name, "none")
 
-    package = Package(name, prefix)
-    return Fact(
-        f"{PACKAGE}{package}",
-        "must-equal",
-        (),
-        value,
-        package_differs,
-        applies=lambda node: has(prefix, node),
-        label=str(package),
-        package=package,
-    )
+def _python(environment: Environment) -> str:
+    return _minor(environment.python)
+
+
+@shows("toolchain.python", applies=are_read, compares=is_as_a_whole)
+def python(node: NodeState) -> str | None:
+    environments = node.nccl.environments.values()
+    return ", ".join(dict.fromkeys(_python(each) for each in environments if each is not None))
+
+
+def of_nodes(nodes: Sequence[NodeState]) -> Iterator[Fact]:
+    """Yield the Python of each environment that is compared by its folder."""
+    for prefix in folders(nodes):
+        yield in_folder("toolchain.python", prefix, _python)

@@ -2,4 +2,4 @@
 
 from gpu_node.drift.engine.areas import Hooks
 
-HOOKS = Hooks(key="workspace.path", only_named=("workspace.",))
+HOOKS = Hooks(only_named=("workspace.",))

@@ -12,6 +12,7 @@ from gpu_node.facts.node import NodeState
 from gpu_node.facts.workspace.packed import SPECIAL
 from gpu_node.facts.workspace.state import Tree
 from gpu_node.inventories.fields.paths import CONTROLLER
+from gpu_node.inventories.plurals import few
 from gpu_node.inventories.schema import WorkspaceWanted
 
 _NAMED = 3
@@ -156,8 +157,7 @@ def _bytes(entries: Iterable[str]) -> int:
 
 
 def _some(words: str, paths: list[str]) -> str:
-    more = ", ..." if paths[_NAMED:] else ""
-    return f"{len(paths)} {words}: {', '.join(paths[:_NAMED])}{more}"
+    return f"{len(paths)} {words}: {', '.join(few(paths, _NAMED, '...'))}"
 
 
 def copy_of(state: NodeState, wanted: WorkspaceWanted, nodes: Nodes) -> Copy | None:

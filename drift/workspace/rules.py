@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from shlex import quote
 
 from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path
 from gpu_node.drift.nccl.environment_copy import can_install_rsync, is_asked_to_copy
 from gpu_node.drift.nccl.environment_copy import missing as missing_environments
@@ -20,27 +21,11 @@ from gpu_node.inventories.fields.paths import Directory as DirectoryWanted
 from gpu_node.inventories.plurals import counted
 from gpu_node.inventories.schema import NodeWanted, WorkspaceWanted
 
-_COPY = "copy the folder from its source with rsync"
 
-
-@rule(
-    "workspace.directory",
-    ("error", "warning"),
-    whole=True,
-    step="workspace",
-    key="directories",
-    stops="every",
-    why="what a training reads and writes there fails, only on this node: No such file or "
-    "directory, or Permission denied",
-    manual="run install -d -m MODE -o OWNER -g GROUP PATH",
-    repair="Creates the directory, or sets its owner and mode. With recursive: true it adds the "
-    "missing permission bits below it.",
-    alone="Name a folder in the inventory that you can write to.",
-)
-def directory(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A wanted directory is missing, or it or its content lacks the wanted owner or mode."""
-    known = node.workspace.directories
-    for each in wanted.directories or ():
+@check("workspace.directory")
+def directory(at: At) -> Iterator[Fault]:
+    known = at.node.workspace.directories
+    for each in at.wanted.directories or ():
         state = known.get(each.path) if known is not None else None
         if state is None or state.problem:
             reason = state.problem if state else "no answer"
@@ -50,7 +35,7 @@ def directory(node: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
         elif unlike := lacking(state, each):
             yield _fault(each, unlike, fixable=True)
         if state is not None and state.is_directory and each.recursive:
-            yield from _below(node.workspace, each)
+            yield from _below(at.node.workspace, each)
 
 
 def lacks_below(state: WorkspaceState, wanted: DirectoryWanted) -> bool:
@@ -137,7 +122,9 @@ def _fault(wanted: DirectoryWanted, found: str, fixable: bool) -> Fault:
         for name, value in (("mode", wanted.mode), ("owner", wanted.owner), ("group", wanted.group))
         if value is not None
     ]
-    words = f"install -d {f'-m {wanted.mode} ' if wanted.mode else ''}{quote(wanted.path)}"
+    options = (("-m", wanted.mode), ("-o", wanted.owner), ("-g", wanted.group))
+    given = [word for option, value in options if value for word in (option, value)]
+    words = shlex.join(["install", "-d", *given, wanted.path])
     return Fault(
         subject=Path(wanted.path),
         found=found,
@@ -148,19 +135,9 @@ def _fault(wanted: DirectoryWanted, found: str, fixable: bool) -> Fault:
     )
 
 
-@rule(
-    "workspace.exclude-absolute",
-    "error",
-    whole=True,
-    key="workspace.exclude",
-    or_keys=("workspaces",),
-    why="for rsync / is the top of the source: this pattern excludes nothing, and the files "
-    "are copied",
-    manual="write the pattern relative to the source",
-)
-def exclude_absolute(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
-    """A pattern is an absolute path, and rsync's are relative to the source."""
-    for each in wanted.every_workspace:
+@check("workspace.exclude-absolute")
+def exclude_absolute(at: At) -> Iterator[Fault]:
+    for each in at.wanted.every_workspace:
         yield from _absolute(each)
 
 
@@ -178,28 +155,16 @@ def _absolute(wanted: WorkspaceWanted) -> Iterator[Fault]:
             )
 
 
-@rule(
-    "workspace.rsync-missing",
-    "error",
-    whole=True,
-    between=True,
-    step="workspace",
-    or_keys=("nccl.copy_from",),
-    why="without rsync the workspace cannot be compared or copied",
-    manual="apt-get install rsync, or yum install rsync",
-    repair="Installs the package rsync.",
-    alone="Copy with scp, or install rsync with conda.",
-)
-def rsync_missing(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """There is no rsync to copy with, and to list the workspace."""
-    on_controller = bool(wanted.every_workspace) and state.workspace.source_rsync == ""
-    if state.workspace.rsync == "" and (needs := _needs_rsync(state, wanted, nodes)):
+@check("workspace.rsync-missing")
+def rsync_missing(at: At) -> Iterator[Fault]:
+    on_controller = bool(at.wanted.every_workspace) and at.node.workspace.source_rsync == ""
+    if at.node.workspace.rsync == "" and (needs := _needs_rsync(at.node, at.wanted, at.nodes)):
         yield Fault(
             subject="rsync",
             found="no rsync",
             wanted=_RSYNC,
             cause=f"without it {needs}",
-            fixable=can_install_rsync(state),
+            fixable=can_install_rsync(at.node),
         )
     if on_controller:
         yield Fault(
@@ -228,21 +193,10 @@ def _needs_rsync(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> str:
     return ""
 
 
-@rule(
-    "workspace.missing",
-    "error",
-    between=True,
-    step="workspace",
-    stops="every",
-    why="the launcher uses the same folder on every node, and the training does not start "
-    "where it is missing",
-    manual=_COPY,
-    repair="Copies the workspace from its source with rsync.",
-)
-def missing(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """The workspace is not there, or its source has none."""
-    for each in wanted.every_workspace:
-        yield from _missing_one(state, each, nodes)
+@check("workspace.missing")
+def missing(at: At) -> Iterator[Fault]:
+    for each in at.wanted.every_workspace:
+        yield from _missing_one(at.node, each, at.nodes)
 
 
 def _missing_one(state: NodeState, wanted: WorkspaceWanted, nodes: Nodes) -> Iterator[Fault]:
@@ -289,21 +243,10 @@ def _amount(copy: Copy) -> str:
     return f": {counted(copy.theirs.files, 'file')}, {size(copy.theirs.bytes)}"
 
 
-@rule(
-    "workspace.differs",
-    ("error", "warning"),
-    between=True,
-    step="workspace",
-    why="nodes that run other code, or read other data, train something that is not in the "
-    "source, or fail",
-    manual=_COPY,
-    repair="Copies changed files from the source with rsync; keeps replaced files in a backup "
-    "where the inventory wants one.",
-)
-def differs(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """Files of the workspace are not as its source has them."""
-    for each in wanted.every_workspace:
-        yield from _differs(state, each, nodes)
+@check("workspace.differs")
+def differs(at: At) -> Iterator[Fault]:
+    for each in at.wanted.every_workspace:
+        yield from _differs(at.node, each, at.nodes)
 
 
 def _differs(state: NodeState, wanted: WorkspaceWanted, nodes: Nodes) -> Iterator[Fault]:
@@ -323,10 +266,18 @@ def _differs(state: NodeState, wanted: WorkspaceWanted, nodes: Nodes) -> Iterato
         subject=Path(copy.path),
         found=copy.shown,
         wanted=f"as on {copy.source}{_amount(copy)}",
-        fix=against.way if against else f"rsync {quote(copy.origin)}/ from {copy.source}",
+        fix=against.way if against else _by_rsync(copy),
         who=against.who if against else None,
         fixable=against is None and can_copy(state, wanted, nodes),
     )
+
+
+def _by_rsync(copy: Copy) -> str:
+    """Return the command that copies a workspace; its patterns stay in the inventory."""
+    if copy.source == CONTROLLER:
+        return f"on this machine: rsync -a {quote(copy.origin)}/ to {quote(copy.path)}/ of the node"
+    there = quote(f"{copy.source}:{copy.origin}/")
+    return f"rsync -a {there} {quote(copy.path)}/, with an --exclude for each pattern of exclude"
 
 
 def _same_as_nothing(copy: Copy) -> Iterator[Fault]:

@@ -6,31 +6,21 @@ from collections.abc import Iterator
 from shlex import quote
 
 from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, rule
+from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path
 from gpu_node.drift.workspace.copy import is_source
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.workspace.pointers import Pointers
 from gpu_node.inventories.plurals import counted
-from gpu_node.inventories.schema import NodeWanted, WorkspaceWanted
+from gpu_node.inventories.schema import WorkspaceWanted
 
 _NAMED = 3
 
 
-@rule(
-    "workspace.lfs-pointer",
-    ("error", "info"),
-    whole=True,
-    between=True,
-    why="git cloned without git-lfs: loading such a file ends in 'invalid load key' or "
-    "'HeaderTooLarge'",
-    manual="run git lfs install and git lfs pull in the clone, on the source of the workspace",
-    alone="Run git lfs install and git lfs pull in the clone, then copy its files with rsync.",
-)
-def lfs_pointer(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
-    """Files of models or data are pointers of git-lfs."""
-    for each in wanted.every_workspace:
-        yield from _in_one(state, each, nodes)
+@check("workspace.lfs-pointer")
+def lfs_pointer(at: At) -> Iterator[Fault]:
+    for each in at.wanted.every_workspace:
+        yield from _in_one(at.node, each, at.nodes)
 
 
 def _in_one(state: NodeState, wanted: WorkspaceWanted, nodes: Nodes) -> Iterator[Fault]:
@@ -56,7 +46,7 @@ def _pointers(
         subject=Path(f"{own}/{clone}" if clone != "." else own),
         found=f"{counted(len(names), 'pointer')} of git-lfs: {', '.join(names[:_NAMED])}{more}",
         wanted="the files that they point to",
-        fix=f"cd {where} && git lfs install && git lfs pull{on}",
+        fix=f"cd {where} && git lfs install --local && git lfs pull{on}",
     )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gpu_node.drift.engine.fact import Fact
+from gpu_node.drift.engine.fact import shows
 from gpu_node.drift.units import size
-from gpu_node.drift.workspace.rules import differs, missing
 from gpu_node.facts.node import NodeState
 
 
+@shows("workspace.files", applies=lambda node: bool(node.workspace.trees))
 def files(node: NodeState) -> str | None:
     copies = node.workspace.trees.values()
     if None in copies:
@@ -16,14 +16,3 @@ def files(node: NodeState) -> str | None:
     values = [f"{tree.files} files, {size(tree.bytes)}" for tree in trees]
     # Whatever `checksum` says of the copy, no content is compared here.
     return f"{', '.join(values)}, by size and time" if values else "none"
-
-
-FACTS = (
-    Fact(
-        "workspace.files",
-        "per-host",
-        (missing, differs),
-        files,
-        applies=lambda node: bool(node.workspace.trees),
-    ),
-)

@@ -12,6 +12,7 @@ from gpu_node.drift.report import full, table
 from gpu_node.drift.report.formats import printed
 from gpu_node.drift.report.model import Report, Tool, build
 from gpu_node.drift.report.seen import Seen
+from gpu_node.drift.report.view import View
 from tests.drift import states
 
 # A boot gives half of this memory, which is less than wanted.
@@ -52,14 +53,14 @@ def report(nodes: dict[str, Seen]) -> Report:
 
 def drawn(nodes: dict[str, Seen], width: int) -> str:
     """Return the whole report as a pipe gets it."""
-    return _printed(full.render(report(nodes), width), width)
+    return _printed(full.render(View(report(nodes)), width), width)
 
 
 def concise(
     nodes: dict[str, Seen], width: int, facts: bool = False, only: Sequence[str] = ()
 ) -> str:
     """Return the table of problems as a pipe gets it."""
-    return _printed(table.render(report(nodes), width, facts=facts, only=only), width)
+    return _printed(table.render(View(report(nodes), only), width, facts), width)
 
 
 def _printed(renderable: RenderableType, width: int) -> str:

@@ -10,8 +10,7 @@ from typing import Any
 
 from gpu_node.drift.engine.check import check, judge
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.judgement import Judged
-from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.engine.nodes import Judged, Nodes
 from gpu_node.drift.job.job import Given, Job, job_of
 from gpu_node.drift.job.launch import of_words
 from gpu_node.facts.ask.via import SSH

@@ -9,10 +9,8 @@ import pytest
 
 from gpu_node.drift.engine.check import check, judge
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.judgement import Judged
-from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.engine.nodes import Judged, Nodes
 from gpu_node.drift.engine.registry import RULES
-from gpu_node.facts.areas import AREAS
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.keys import keys_of
 from gpu_node.inventories.schema import HostEntry, NodeWanted
@@ -20,21 +18,19 @@ from tests.case_files import Case
 from tests.drift import newcomer, states
 from tests.drift.rule_cases import ALL, nodes_of
 
-ALWAYS = {each.id for each in RULES.values() if each.always}
+_OTHERS = {"a newcomer", "a job"}
+ALWAYS = {each.id for each in RULES.values() if not (each.needs or _OTHERS & {*each.when})}
 # How a fix names what to set in the inventory: in words, or as YAML.
 _IN_INVENTORY = re.compile(r"inventory|\w: \{")
 NOTHING = NodeWanted.from_data({"ssh_hostname": "192.0.2.10"})
 
 
 def test_each_key_is_one_of_the_inventory() -> None:
-    """What a finding says to set can be set: a key with a value, or a section of such keys.
-
-    An area that has no key is judged on every node.
-    """
+    """What a finding says to set can be set: a key with a value, or a section of such keys."""
     known = {".".join(map(str, key.path)) for key in keys_of(HostEntry)}
     known |= {key.rpartition(".")[0] for key in known}
-    keyless = {*AREAS} - NodeWanted.model_fields.keys()
-    assert {each.needed_key for each in RULES.values()} <= known | keyless
+    named = {key for each in RULES.values() for group in each.needs for key in group}
+    assert named | {each.key for each in RULES.values() if each.steps} <= known
 
 
 def _findings(named: Case) -> list[Finding]:
@@ -86,8 +82,8 @@ def test_what_the_inventory_does_not_name_is_never_repaired(
     findings = [each for several in fired.values() for each in several]
     assert not [each for each in findings if each.fixable]
     named = {each.rule for each in findings if _IN_INVENTORY.search(each.fix)}
-    assert named >= {rule.id for rule in RULES.values() if rule.always and rule.steps}
+    assert named >= {rule.id for rule in RULES.values() if rule.id in ALWAYS and rule.steps}
     for each in findings:
         # env.cover-up has the fix of the fault that a variable hides.
         if "gpu-node deploy repairs it; or: " in each.fix and each.rule != "env.cover-up":
-            assert each.fix.startswith(f"set {RULES[each.rule].needed_key} in the inventory, ")
+            assert each.fix.startswith(f"set {RULES[each.rule].key} in the inventory, ")

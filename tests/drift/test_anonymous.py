@@ -17,6 +17,7 @@ from gpu_node.drift.report.formats import FORMATS, Page, parts
 from gpu_node.drift.report.matrix import labels_and_columns
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.seen import Seen
+from gpu_node.drift.report.view import View
 from gpu_node.facts.probe.peers import Peer
 from tests.case_files import load
 from tests.drift import reports, states
@@ -62,13 +63,11 @@ def anonymous(report: Report, words: str, key: bytes = KEY) -> Report:
 def written(form: str, report: Report) -> str:
     """Return all that a format shows: the table with and without its findings, and its facts."""
     console = Console(file=io.StringIO(), width=40_000)
-    pages = [Page(console, facts=True)]
+    shown = [(View(report), Page(console, facts=True))]
     if form == "table":
-        pages += [
-            Page(console, full=True),
-            Page(console, only=(next(iter(report.hosts)),)),
-        ]
-    return "".join(text for page in pages for text in parts(form, report, page))
+        shown.append((View(report), Page(console, full=True)))
+        shown.append((View(report, only=[next(iter(report.hosts))]), Page(console)))
+    return "".join(text for view, page in shown for text in parts(form, view, page))
 
 
 def read(form: str, report: Report) -> str:

@@ -8,13 +8,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_node.drift.engine.differences import UNREADABLE
+from gpu_node.drift.engine.compare import UNREADABLE
 from gpu_node.drift.engine.fact import Fact, marks_of
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.toolchain.packages import PACKAGE
-from gpu_node.drift.toolchain.shown import package_fact
+from gpu_node.drift.toolchain.shown_packages import package_fact
 from tests.drift import states
 from tests.drift.reports import drawn, report
 from tests.examples import examples
@@ -88,8 +88,8 @@ def _compares(rule: str) -> bool:
 def test_each_fact_that_is_compared_has_a_rule() -> None:
     """And each rule that compares is of such a fact; what may differ on each node has none."""
     facts = (*FACTS, package_fact("numpy"))
-    assert not [each for each in facts if (each.rule is None) != (each.comparison == "per-host")]
-    of_facts = {each.rule.id for each in facts if each.rule}
+    assert not [each for each in facts if (not each.row.rule) != (each.comparison == "per-host")]
+    of_facts = {each.row.rule for each in facts if each.row.rule}
     assert of_facts == {each for each in RULES if _compares(each)}
 
 
@@ -100,9 +100,9 @@ def _fact(name: str) -> Fact:
 
 def _is_about(fact: Fact, host: HostReport) -> bool:
     """Whether a node has a finding of the fact's rule between nodes, about it."""
-    about = {fact.subject, fact.follows}
+    about = {fact.subject, fact.row.follows}
     return any(
-        RULES.get(each.rule) == fact.rule
+        each.rule == fact.row.rule
         and not each.fixable
         and (each.subject in about or _OTHERS.search(each.subject))
         for each in host.findings
@@ -147,9 +147,9 @@ def test_one_finding_for_one_cause(found: Report) -> None:
         own = [each for each in host.findings if not _compares(each.rule) or each.fixable]
         marks = marks_of(each for each in own if each.severity != "info")
         for fact in FACTS:
-            if fact.rule and not marks.isdisjoint(fact.marks):
+            if fact.row.rule and not marks.isdisjoint(fact.row.marked_by):
                 found_here = [(each.rule, each.subject) for each in host.findings]
-                assert (fact.rule.id, fact.subject) not in found_here
+                assert (fact.row.rule, fact.subject) not in found_here
 
 
 @given(reports())

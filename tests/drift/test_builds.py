@@ -6,8 +6,16 @@ from itertools import chain
 
 import pytest
 
-from gpu_node.drift.tables import capability, nccl_of, release_of, releases, runs_on
+from gpu_node.drift.tables import (
+    capability,
+    nccl_of,
+    pip_torch,
+    release_of,
+    releases,
+    runs_on,
+)
 from gpu_node.facts.nccl.state import ARCHITECTURE, Torch
+from gpu_node.facts.toolchain.state import Platform
 
 
 def _torch(version: str, cuda: str | None, nccl: str | None = None) -> Torch:
@@ -44,6 +52,32 @@ def test_the_table_is_whole() -> None:
     assert [each.torch for each in defaults if "sm_70" in each.architectures][-1] == "2.10.0"
     found = release_of(_torch("2.11.0+cu130", "13.0"))
     assert found is not None and "sm_70" not in found.architectures
+
+
+INDEX = "--index-url https://download.pytorch.org/whl"
+CENTOS = Platform(machine="x86_64", glibc="2.17")
+ARM = Platform(machine="aarch64", glibc="2.39")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "version", "platform", "most", "words"),
+    [
+        pytest.param(["V100"], "", None, None, f"'torch==2.14.*' {INDEX}/cu126", id="newest"),
+        pytest.param(["V100"], "2.12.0+cu130", None, 12, f"torch==2.12.0 {INDEX}/cu126", id="same"),
+        pytest.param(["V100"], "2.9.1+cu130", None, 12, "torch==2.9.1", id="the same by plain pip"),
+        pytest.param(["V100"], "2.15.0", CENTOS, 12, "torch==2.6.0", id="glibc of CentOS 7"),
+        pytest.param(["A100", "V100"], "", None, None, f"'torch==2.14.*' {INDEX}/cu126", id="both"),
+        pytest.param(["A100"], "", None, 13, "torch==2.15.0", id="newest of all"),
+        pytest.param(["A100"], "", None, 12, f"'torch==2.14.*' {INDEX}/cu126", id="older driver"),
+        pytest.param(["V100", "B200"], "", None, 12, "torch==2.10.0", id="old and new"),
+        pytest.param(["V100"], "", ARM, 12, None, id="none"),
+    ],
+)
+def test_the_torch_for_gpus(
+    gpus: list[str], version: str, platform: Platform | None, most: int | None, words: str | None
+) -> None:
+    """The version that is there, else the newest; its index, where plain pip takes another."""
+    assert pip_torch(gpus, version, platform, most) == (f"pip install {words}" if words else "")
 
 
 def test_each_row_is_readable() -> None:

@@ -15,6 +15,7 @@ from gpu_node.drift.report import json, table
 from gpu_node.drift.report.formats import printed
 from gpu_node.drift.report.model import Report, Tool, build
 from gpu_node.drift.report.seen import Seen
+from gpu_node.drift.report.view import View
 from tests.drift import states
 from tests.drift.reports import concise, drawn, report
 
@@ -158,4 +159,4 @@ def test_a_part_of_a_report_has_what_is_off_there() -> None:
     assert whole.part(["shm"], None).summary.off == 2
     assert whole.part(["limits"], None).summary.off == 0
     console = Console(file=io.StringIO(), width=100)
-    assert " off " not in printed(table.render(whole.part(["ssh"], None), 100), console)
+    assert " off " not in printed(table.render(View(whole.part(["ssh"], None)), 100), console)

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from gpu_node.drift.engine.check import check
-from gpu_node.drift.engine.differences import Compared, Difference, differences, drifting, unlikes
+from gpu_node.drift.engine.compare import Difference, differences, drifting, unlikes
 from gpu_node.drift.engine.fact import Fact
+from gpu_node.drift.engine.nodes import Judged, Nodes
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.facts.node import NodeState, state_of
 from gpu_node.inventories.fields.kinds import IFNAME
@@ -35,12 +36,15 @@ def found_between(
     No other rule has a finding. Without `wanted` the inventory names the GPU models alone.
     """
     expected = wanted or {name: _of_model(models.get(name)) for name in nodes}
-    found = unlikes({name: Compared(node, expected[name]) for name, node in nodes.items()})
+    judged = {name: Judged(node, expected[name], Nodes()) for name, node in nodes.items()}
+    found = unlikes(judged, dict.fromkeys(nodes, ()))
     unlike = {
-        fact: {name for name, several in found.items() if fact in {each.fact for each in several}}
+        fact: {
+            name for name, several in found.items() if fact in {each.fact.name for each in several}
+        }
         for fact in drifting(found)
     }
-    return differences(nodes, drifting(found)), unlike
+    return differences(judged, drifting(found)), unlike
 
 
 def _of_model(model: str | None) -> NodeWanted:
@@ -348,7 +352,7 @@ SPECIAL = [
     ("nccl.loaded", _in({"torch": None}), "none"),
     ("nccl.loaded", _in({"loaded": {"version": 21403}}), "2.14.3"),
     ("nccl.loaded", _in({"loaded": {"version": None, "problem": "file too short"}}), "broken"),
-    ("nccl.loaded", _in({"loaded": None, "loads": {"path": None}}), "2.18.1 built in"),
+    ("nccl.loaded", _in({"loaded": None, "loads": {"path": None}}), "2.18.1"),
     ("nccl.loaded", _in({"loaded": None, "loads": {"path": None}, "torch": {
         "version": "2.1.0a0", "nccl": None}}), "built in"),
     ("nccl.loaded", _in({"loaded": None, "loads": {"path": None, "problem": "none"}}), "broken"),
@@ -409,7 +413,7 @@ def test_any_fact_may_be_unreadable_on_one_node(fact: Fact, models: dict[str, st
     known = VALUES[fact.name]
     assert difference.values == {"a100-01": known, "a100-02": "unreadable", "v100-01": known}
     assert difference.drift == (fact.comparison != "per-host")
-    assert fact.follows or unlike.get(fact.name, {"a100-02"}) == {"a100-02"}
+    assert fact.row.follows or unlike.get(fact.name, {"a100-02"}) == {"a100-02"}
 
 
 def test_nodes_of_which_nothing_is_known() -> None:
@@ -420,7 +424,7 @@ def test_nodes_of_which_nothing_is_known() -> None:
     assert all(
         unlike[each.name] == {"a100-01", "a100-02"}
         for each in ASKED
-        if each.name in unlike and not each.follows
+        if each.name in unlike and not each.row.follows
     )
     assert [each.drift for each in found] == [fact.comparison != "per-host" for fact in ASKED]
 
@@ -444,14 +448,15 @@ def test_one_finding_about_torch_and_the_nccl_that_it_brings() -> None:
     """Another torch loads another NCCL: both are drift, and the finding is about torch."""
     other = {"torch": {"version": "2.3.0", "nccl": "2.20.5"}, "loaded": {"version": 22005}}
     nodes = {"a100-01": states.state(WHOLE), "a100-02": states.state(_in(other))}
-    found = unlikes({name: Compared(node, states.wanted(NOTHING)) for name, node in nodes.items()})
-    assert {each.fact for several in found.values() for each in several} == {"nccl.torch"}
-    drift = {each.fact: each.drift for each in differences(nodes, drifting(found))}
+    judged = {name: Judged(node, states.wanted(NOTHING), Nodes()) for name, node in nodes.items()}
+    found = unlikes(judged, dict.fromkeys(nodes, ()))
+    assert {each.fact.name for several in found.values() for each in several} == {"nccl.torch"}
+    drift = {each.fact: each.drift for each in differences(judged, drifting(found))}
     assert drift["nccl.torch"] and drift["nccl.loaded"]
 
 
 def test_an_empty_value_was_read() -> None:
     """Only None stands for what could not be read."""
     nodes = {"a100-01": states.state(), "a100-02": states.state({"toolchain": {"os": ""}})}
-    (difference,) = differences(nodes, ())
+    (difference,), _ = found_between(nodes)
     assert difference.values["a100-02"] == ""

@@ -9,9 +9,10 @@ import pytest
 
 from gpu_node.drift.engine.check import check
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.rule import RULES, Fault, Rule
+from gpu_node.drift.engine.rule import RULES, At, Fault
 from gpu_node.drift.env.cover_ups import is_cover_up
 from tests.drift import states
+from tests.drift.stub import stub
 
 CUDA = "toolchain.cuda-mismatch"
 
@@ -32,12 +33,11 @@ def test_the_cuda_check_with_and_without_a_mismatch(
 ) -> None:
     """The finding is that of the rule that compares the CUDA versions."""
 
-    def mismatch(found: object, wanted: object) -> Iterator[Fault]:
+    def mismatch(at: At) -> Iterator[Fault]:
         if is_mismatch:
             yield Fault("nvcc", "12.2", "11.7", "it differs", "install CUDA 11.7", fixable=False)
 
-    stub = Rule(CUDA, "error", mismatch, whole=True, always=True)
-    monkeypatch.setitem(RULES, CUDA, stub)
+    monkeypatch.setitem(RULES, CUDA, stub(CUDA, mismatch))
     node = states.state(found_with("DS_SKIP_CUDA_CHECK"))
     (finding,) = cover_ups(check(node, states.wanted()))
     assert finding.severity == ("warning" if is_mismatch else "info")

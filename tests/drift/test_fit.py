@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from gpu_node.cli.console import plain_console
 from gpu_node.drift.driver.target import branches
 from gpu_node.drift.fit import as_json, shown
 from gpu_node.drift.fit.choices import wheels
 from gpu_node.drift.fit.solve import Fit, fit, label
-from gpu_node.drift.report.formats import printed
+from gpu_node.drift.report.formats import plain, printed
 from gpu_node.drift.report.seen import Seen
 from tests import case_files
 from tests.case_files import Case
@@ -76,6 +75,8 @@ def test_a_case(case: Case) -> None:
         assert found.cudas == want["cuda"]
     if "nccl" in want:
         assert found.nccls == want["nccl"]
+    table = " ".join(printed(shown.render(found, "2026-06"), plain(width=200)).split())
+    assert [text for text in want.get("shown", ()) if text not in table] == []
     if "newest" in want:
         assert found.wheels[-1].torch == want["newest"]
 
@@ -116,7 +117,7 @@ def test_what_fits_has_no_reason_against_it(case: Case) -> None:
 def test_it_is_written(case: Case, width: int) -> None:
     """For people it names each node and the reason why one is unknown; JSON has its sources."""
     found = solved(case)
-    text = printed(shown.render(found, "2026-11-26"), plain_console(width=width))
+    text = printed(shown.render(found, "2026-11-26"), plain(width=width))
     assert max(map(len, text.splitlines())) <= width
     if width == 100:
         assert all(node.name in text for node in found.nodes)
@@ -133,7 +134,7 @@ def test_a_branch_that_has_ended_is_marked() -> None:
     """By the month of today: the table has until when NVIDIA maintains it."""
     found = solved(next(each for each in CASES if each.name == "field_notes"))
     for today, words in {"2026-06": "maintained until 2026-06", "2026-07": "no longer"}.items():
-        text = printed(shown.render(found, f"{today}-01"), plain_console(width=200))
+        text = printed(shown.render(found, f"{today}-01"), plain(width=200))
         assert f"Set: driver 535 ({words}" in text
     assert "2 nodes: nothing to change." in text
 
@@ -142,6 +143,6 @@ def test_what_a_node_sends_is_made_visible() -> None:
     """An escape sequence in a name of its system is text."""
     change = {"toolchain": {"os": "C\x1b[31mOS"}}
     found = fit({"a": states.seen(change)})
-    text = printed(shown.render(found, "2026-11"), plain_console(width=200))
+    text = printed(shown.render(found, "2026-11"), plain(width=200))
     assert "\x1b" not in text and r"C\x1b[31mOS" in text
     assert "\x1b" not in as_json.render(found, "i", {}, "now")

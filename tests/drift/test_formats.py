@@ -19,6 +19,7 @@ from gpu_node.drift.report.formats import FOR_ALL, FORMATS, SUFFIXES, Page, form
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.problems import problems
 from gpu_node.drift.report.seen import Seen
+from gpu_node.drift.report.view import View
 from gpu_node.facts.shm import segments
 from gpu_node.inventories.escape import visible
 from tests.drift import reports, states
@@ -43,7 +44,7 @@ REFERENCES = ("junit", "html")
 
 
 def written(form: str, report: Report, width: int = WIDE) -> str:
-    return "".join(parts(form, report, Page(Console(file=io.StringIO(), width=width))))
+    return "".join(parts(form, View(report), Page(Console(file=io.StringIO(), width=width))))
 
 
 def hostile(value: Any, words: str) -> Any:
@@ -94,7 +95,7 @@ def test_a_format_on_a_terminal_is_styled() -> None:
     report = reports.report({"a100-01": states.seen()})
     terminal = Console(file=io.StringIO(), width=100, force_terminal=True, color_system="256")
     for form in FORMATS:
-        assert ("\x1b[" in "".join(parts(form, report, Page(terminal)))) is (form == "table")
+        assert ("\x1b[" in "".join(parts(form, View(report), Page(terminal)))) is (form == "table")
         assert "\x1b[" not in written(form, report)
 
 
@@ -213,7 +214,7 @@ def test_the_suffix_chooses(output: str | None, form: str | None) -> None:
 def test_a_file_is_for_its_owner(form: str, tmp_path: Path) -> None:
     """Metrics are for the program that collects them, too: they have no value of a node."""
     file = tmp_path / "report"
-    write(reports.report(reports.THREE), form, str(file))
+    write(View(reports.report(reports.THREE)), form, str(file))
     assert file.stat().st_mode & 0o777 == (0o644 if form in FOR_ALL else 0o600)
     assert READERS[form](file.read_text("utf-8")) > 0
 

@@ -13,10 +13,11 @@ import pytest
 from gpu_node.drift.engine.blocking import blocks_a_job, kinds
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.subject import Logins, Peers, Subject, Thing
-from gpu_node.drift.healthy import MOST_EXACT, Healthy, healthy
+from gpu_node.drift.healthy import Healthy, healthy
 from gpu_node.drift.report.model import HostReport
 from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.start import start
+from gpu_node.drift.together import MOST_EXACT
 from gpu_node.facts.ssh.logins import Login
 from tests.drift import states
 from tests.drift.reports import FRESH, GONE, MUTE, WARNING, report

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_node.drift.engine.check import judge
-from gpu_node.drift.engine.judgement import Judged
-from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.engine.nodes import Judged, Nodes
 from gpu_node.drift.engine.registry import RULES, Rule
 from gpu_node.drift.report.seen import Seen
 from gpu_node.inventories.keys import flat_key, keys_of
@@ -24,8 +23,8 @@ from tests.drift.rule_cases import ALL, nodes_of
 KEYS = {flat_key(each.path): each for each in keys_of(NodeWanted)}
 SOMEWHERE = [rule for rule in RULES.values() if "`" in rule.judged.partition(";")[0]]
 SEVERAL = "several nodes"
-NEWCOMERS = [rule for rule in RULES.values() if rule.newcomers]
-OF_NODES = [rule for rule in RULES.values() if not rule.newcomers and not rule.command]
+NEWCOMERS = [rule for rule in RULES.values() if "a newcomer" in rule.when]
+OF_NODES = [rule for rule in RULES.values() if not {"a newcomer", "a job"} & {*rule.when}]
 
 
 def dotted(flat: str) -> str:

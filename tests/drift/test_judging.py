@@ -10,13 +10,12 @@ import pytest
 from gpu_node.drift.engine import judgement
 from gpu_node.drift.engine.check import check, judge
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.judgement import Judged
-from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.rule import Fault, Rule
+from gpu_node.drift.engine.nodes import Judged, Nodes
+from gpu_node.drift.engine.rule import At, Fault, Rule
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
 from tests.drift import reports, states
+from tests.drift.stub import stub
 
 HOSTILE = "hostile-kernel"
 
@@ -40,44 +39,44 @@ def _judged(nodes: Mapping[str, NodeState]) -> dict[str, list[Finding]]:
     ).findings
 
 
-def _own(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def _own(at: At) -> Iterator[Fault]:
     """A rule over one node that an answer may break."""
-    if _is_hostile(state):
+    if _is_hostile(at.node):
         raise OverflowError("date value out of range")
     yield Fault("kernel", "one", "another", "a cause", "a fix")
 
 
-def _peers(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
+def _peers(at: At) -> Iterator[Fault]:
     """A rule between nodes that a peer's answer may break."""
-    for name, other in nodes.states.items():
-        if name != nodes.name:
+    for name, other in at.nodes.states.items():
+        if name != at.nodes.name:
             if _is_hostile(other):
                 raise UnicodeEncodeError("latin-1", "ü", 0, 1, "ordinal not in range(256)")
             yield Fault(name, "one", "another", "a cause", "a fix")
 
 
-def _self(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Fault]:
+def _self(at: At) -> Iterator[Fault]:
     """A rule between nodes that only the node's own answer breaks."""
-    if _is_hostile(state):
+    if _is_hostile(at.node):
         raise RecursionError
-    yield from _peers(state, wanted, replace(nodes, states={}))
+    yield from _peers(replace(at, nodes=replace(at.nodes, states={})))
 
 
-def _endless(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+def _endless(at: At) -> Iterator[Fault]:
     """A rule with more findings on a node than a person can read."""
-    while _is_hostile(state):
+    while _is_hostile(at.node):
         yield Fault("kernel", "one", "another", "a cause", "a fix")
 
 
-OWN = Rule("shm.own", "error", _own, whole=True, steps=("shm",))
-PEERS = Rule("ssh.peers", "error", _peers, whole=True, between=True, steps=("ssh",))
-SELF = Rule("ssh.self", "error", _self, whole=True, between=True, steps=("ssh",))
-ENDLESS = Rule("shm.endless", "error", _endless, whole=True, steps=("shm",))
+OWN = stub("shm.own", _own)
+PEERS = stub("ssh.peers", _peers, when="with peers")
+SELF = stub("ssh.self", _self, when="with peers")
+ENDLESS = stub("shm.endless", _endless)
 
 
 @pytest.fixture
 def rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(judgement, "_BY_AREA", (OWN, PEERS, SELF, ENDLESS))
+    monkeypatch.setattr(judgement, "_BY_AREA", (OWN, ENDLESS, PEERS, SELF))
 
 
 def _rules(findings: list[Finding]) -> list[tuple[str, str]]:
@@ -86,9 +85,9 @@ def _rules(findings: list[Finding]) -> list[tuple[str, str]]:
 
 UNREAD = [
     ("shm.unreadable", "shm.own"),
+    ("shm.unreadable", "shm.endless"),
     ("ssh.unreadable", "ssh.peers"),
     ("ssh.unreadable", "ssh.self"),
-    ("shm.unreadable", "shm.endless"),
 ]
 
 
@@ -113,15 +112,31 @@ def test_where_two_break_a_rule_it_is_unreadable_everywhere() -> None:
     assert _rules(judged.pop("x")) == UNREAD
     assert _rules(judged.pop("y")) == UNREAD
     for findings in judged.values():
-        assert _rules(findings) == [("shm.own", "kernel"), *UNREAD[1:3]]
+        assert _rules(findings) == [("shm.own", "kernel"), *UNREAD[2:]]
 
 
 @pytest.mark.usefixtures("rules")
 def test_of_two_that_break_a_rule_together_each_is_named() -> None:
     """Which of them lies cannot be seen from two."""
     judged = _judged({"a": states.state(), "x": _hostile()})
-    assert UNREAD[1] in _rules(judged["a"])
-    assert UNREAD[1] in _rules(judged["x"])
+    assert UNREAD[2] in _rules(judged["a"])
+    assert UNREAD[2] in _rules(judged["x"])
+
+
+@pytest.mark.usefixtures("rules")
+def test_who_breaks_a_rule_for_others_is_unreadable_where_it_is_off_there() -> None:
+    """What others are judged by is not off: an entry of one node hides nothing of theirs."""
+    nodes = {"a": states.state(), "b": states.state(), "x": _hostile()}
+    off = states.wanted({"checks": {"ssh": False, "shm": False}})
+    judged = judge(
+        {
+            name: Judged(found, off if name == "x" else states.wanted(), Nodes(name, (), nodes))
+            for name, found in nodes.items()
+        }
+    )
+    assert _rules(judged.findings["x"]) == UNREAD[2:3]
+    assert {*UNREAD[:2], UNREAD[3]} <= {*_rules(judged.muted["x"])}
+    assert judged.blamed == {"x"}
 
 
 @pytest.mark.usefixtures("rules")
@@ -143,7 +158,7 @@ def test_a_fact_that_cannot_be_made_is_unreadable(monkeypatch: pytest.MonkeyPatc
         return node.toolchain.kernel
 
     fact = replace(FACTS[-1], of=kernel)
-    for module in ("engine.judgement", "engine.differences", "report.matrix"):
+    for module in ("engine.judgement", "engine.compare", "report.matrix"):
         monkeypatch.setattr(f"gpu_node.drift.{module}.FACTS", (fact,))
     nodes = {"a": states.seen(), "x": replace(states.seen(), state=_hostile())}
     report = reports.report(nodes)
@@ -157,13 +172,11 @@ def test_a_fact_that_cannot_be_made_is_unreadable(monkeypatch: pytest.MonkeyPatc
 def test_findings_on_one_node_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not judged any more is unreadable: unknown is never equal."""
 
-    def many(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+    def many(at: At) -> Iterator[Fault]:
         """A rule that finds as much as one rule may."""
         yield from [Fault(f"{n}", "one", "another", "a cause", "a fix") for n in range(1000)]
 
-    rules = [
-        Rule(f"shm.many-{number}", "error", many, whole=True, steps=("shm",)) for number in range(4)
-    ]
+    rules = [stub(f"shm.many-{number}", many) for number in range(4)]
     monkeypatch.setattr(judgement, "_BY_AREA", rules)
     monkeypatch.setattr(judgement, "_COMPARING", ())
     findings = check(states.state(), states.wanted())
@@ -175,10 +188,10 @@ def test_more_findings_than_a_report_lists(monkeypatch: pytest.MonkeyPatch) -> N
     """What a later rule finds is counted; one that finds nothing is not mentioned."""
 
     def many(count: int) -> Rule:
-        def check(state: NodeState, wanted: NodeWanted) -> Iterator[Fault]:
+        def check(at: At) -> Iterator[Fault]:
             yield from (Fault(f"kernel {each}", "one", "another") for each in range(count))
 
-        return Rule(f"shm.of-{count}", "error", check, whole=True)
+        return stub(f"shm.of-{count}", check)
 
     monkeypatch.setattr(judgement, "_BY_AREA", [*[many(1000)] * 3, many(0), many(2)])
     monkeypatch.setattr(judgement, "_COMPARING", [])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpu_node.drift.report.outline import outline
 from gpu_node.drift.report.seen import Seen
+from gpu_node.drift.report.view import View
 from tests.drift import states
 from tests.drift.reports import GONE, concise, report
 
@@ -23,7 +23,7 @@ TRAINS: dict[str, Any] = {"nccl": {"environments": {"/opt/dis": {}}}}
 
 
 def lines(nodes: dict[str, Seen], **elsewhere: str) -> list[str]:
-    return [each.plain for each in outline(report(nodes).hosts, elsewhere)]
+    return [each.words for each in View(report(nodes), elsewhere=elsewhere).kinds]
 
 
 def test_what_a_report_did_not_find_is_its_first_line() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpu_node.cli.reporting import write
+from gpu_node.drift.report.view import View
 from tests import chromium
 from tests.drift import reports, states
 from tests.drift.test_formats import MARKUP, odd
@@ -54,7 +55,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "names": reports.report({**LONG, **reports.THREE}),
     }
     for name, report in made.items():
-        write(report, "html", str(folder / f"{name}.html"))
+        write(View(report), "html", str(folder / f"{name}.html"))
     return {name: folder / f"{name}.html" for name in made}
 
 

@@ -1,33 +1,41 @@
-"""One test a case of preflight/ABOUT.yml: a server, and every row that is not ok."""
+"""One test a case of preflight/ABOUT.yml: a server, and each finding of its report."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from gpu_node.drift.driver import checked as driver
-from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.preflight import Check, Row, checked, rows
+from gpu_node.drift.engine.blocking import bars_joining
+from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.registry import RULES, Rule
-from gpu_node.drift.report.preflight import table
+from gpu_node.drift.engine.rule import At
+from gpu_node.drift.report.model import Report
+from gpu_node.facts import node
 from gpu_node.facts.areas import AREAS
+from gpu_node.onboarding import preflight
+from gpu_node.onboarding.preflight import Answers
 from tests import case_files
 from tests.case_files import Case
 from tests.drift import newcomer
 from tests.drift.rule_cases import ALL
+from tests.facts.preflight import REQUEST
 
 CASES = case_files.cases(Path(__file__).parent / "preflight")
 
 
-def _rows(case: Mapping[str, Any]) -> list[Row]:
-    """The rows about the base's server with a case's changes; a member may be a reason alone."""
-    return rows(*newcomer.server(case))
+def _report(case: Mapping[str, Any]) -> Report:
+    """The report about the base's server with a case's changes; a member may be a reason alone."""
+    state, wanted, nodes, silent = newcomer.server(case)
+    assert nodes.newcomer is not None
+    return Answers(nodes, nodes.newcomer, state, silent).report(wanted)
+
+
+def _findings(case: Mapping[str, Any]) -> list[Finding]:
+    return _report(case).hosts[newcomer.NAME].findings
 
 
 @contextmanager
@@ -42,59 +50,61 @@ def _checking_by(rule: Rule, check: Callable[..., Iterator[Any]]) -> Iterator[No
 
 
 def test_a_server_that_is_right_goes_on() -> None:
-    """The control: every row is ok, and each thing is looked at once."""
-    shown = _rows({})
-    assert [row for row in shown if row.verdict != "ok"] == []
-    subjects = [row.subject for row in shown]
-    assert len(subjects) == len(set(subjects))
+    """The control: nothing is found, and every node was asked."""
+    report = _report({})
+    assert (list(report.hosts), report.exit_code()) == ([newcomer.NAME], 0)
+    assert report.summary.findings == {"error": 0, "warning": 0, "info": 0}
 
 
 @pytest.mark.parametrize("named", CASES, ids=str)
-def test_rows(named: Case) -> None:
-    """The rows of a case that are not ok, and no other; `says` is in why or fix."""
+def test_findings(named: Case) -> None:
+    """Those of a case, and no other; `says` is in what is wanted, the cause or the fix."""
     assert named.about
     case = named.data
-    assert case.keys() <= {"found", "members", "newcomer", "wanted", "rows", "ok"}
-    found = _rows(case)
-    wrong = [row for row in found if row.verdict != "ok"]
-    keys = ("subject", "found", "verdict")
-    shown = [{key: getattr(row, key) for key in keys} for row in wrong]
-    assert shown == [{key: each[key] for key in keys} for each in case["rows"]]
-    for row, each in zip(wrong, case["rows"], strict=True):
-        assert each.get("says", "") in f"{row.wanted} {row.why} {row.fix}"
-        assert row.why
-    right = {row.subject: row.found for row in found if row.verdict == "ok"}
-    assert {subject: right.get(subject) for subject in case.get("ok", {})} == case.get("ok", {})
+    assert case.keys() <= {"found", "members", "newcomer", "wanted", "findings", "unasked"}
+    report = _report(case)
+    found = report.hosts[newcomer.NAME].findings
+    shown = [
+        {
+            **{key: getattr(each, key) for key in ("rule", "subject", "found", "severity")},
+            **({"fixable": True} if each.fixable else {}),
+            "stops": bars_joining(each),
+        }
+        for each in found
+    ]
+    assert shown == [
+        {key: value for key, value in each.items() if key != "says"} for each in case["findings"]
+    ]
+    for finding, each in zip(found, case["findings"], strict=True):
+        assert each.get("says", "") in f"{finding.wanted} {finding.cause} {finding.fix}"
+    unasked = {name: each.error for name, each in report.hosts.items() if each.error}
+    assert unasked.keys() == case.get("unasked", {}).keys()
+    assert all(
+        unasked[name].startswith(f"{why}: ") for name, why in case.get("unasked", {}).items()
+    )
 
 
-def _checks() -> Iterator[Check]:
-    state, wanted, nodes, _ = newcomer.server({})
-    for area in checked():
-        for part in area.parts.values():
-            yield from part(state, wanted, nodes)
-
-
-def test_each_rule_about_newcomers_has_a_row() -> None:
-    """What it finds is shown nowhere else."""
-    shown = {rule.id for check in _checks() for rule in check.rules}
-    assert {rule.id for rule in RULES.values() if rule.newcomers} - shown == set()
+def test_an_error_of_each_rule_about_newcomers_stops() -> None:
+    """It is judged to say whether the server can be a node."""
+    rules = [rule for rule in RULES.values() if "a newcomer" in rule.when]
+    graves = [rule for rule in rules if "error" in rule.severity]
+    assert graves and [rule.id for rule in graves if rule.bars != "join"] == []
 
 
 def test_what_rules_about_newcomers_need_is_asked() -> None:
-    """What a row names, and each fact that a case changes of the server or of a member."""
-    needed = {check.section for check in _checks() if check.section}
+    """What bars where it is unread, and each fact that a case changes of the server or a member."""
+    needed = {section for rule in RULES.values() for section in rule.reads}
+    assert needed <= {each.name for each in node.sections(REQUEST)}
     of_members: set[str] = set()
     for case in ALL:
-        if "newcomer" in case.data and RULES[str(case).partition("/")[0]].newcomers:
+        if "newcomer" in case.data and "a newcomer" in RULES[case.subject].when:
             needed |= _sections(case.data.get("found", {}))
             for member in case.data.get("members", {}).values():
                 of_members |= set() if isinstance(member, str) else _sections(member)
-    of_server = tuple(each for area in checked() for each in area.of_server)
-    of_nodes = tuple(each for area in checked() for each in area.of_nodes)
     assert needed
     assert of_members
-    assert [each for each in sorted(needed) if not each.startswith(of_server)] == []
-    assert [each for each in sorted(of_members) if not each.startswith(of_nodes)] == []
+    assert [each for each in sorted(needed) if not each.startswith(preflight._OF_SERVER)] == []
+    assert [each for each in sorted(of_members) if not each.startswith(preflight._OF_NODES)] == []
 
 
 def _sections(state: Mapping[str, Any]) -> set[str]:
@@ -102,79 +112,49 @@ def _sections(state: Mapping[str, Any]) -> set[str]:
     return {f"{area}.{fact}".replace("_", "-") for area, fact in facts}
 
 
-@pytest.mark.parametrize(
-    ("area", "fact"),
-    [
-        *(("host", fact) for fact in ("system", "disks", "name", "package_lock", "repositories")),
-        *(("driver", fact) for fact in ("uuids", "smi", "library", "secure_boot", "processes")),
-        *(("fabric", fact) for fact in ("switches", "nvlinks")),
-        *(("ssh", fact) for fact in ("names", "scans")),
-        *(("clock", fact) for fact in ("begin", "end")),
-        *(("network", fact) for fact in ("links", "addresses", "routes")),
-        ("nccl", "manager"),
-    ],
-)
-def test_what_could_not_be_read_is_never_ok(area: str, fact: str) -> None:
-    """Each fact that is missing costs its row the ok, and the fact is named with the reason."""
-    found = _rows({"found": {area: {fact: None}}})
-    assert any(row.verdict != "ok" and "unknown" in row.found for row in found)
+_BARRING = ("host.system", "host.disks", "host.machine-id", "ssh.scans")
+_OTHERS = ("host.package-lock", "driver.pci", "driver.smi", "ssh.names", "clock.begin")
 
 
-@pytest.mark.parametrize("width", [80, 160])
-def test_the_table_fits_and_says_it_all(width: int) -> None:
-    """Without colour the words tell the verdict; what a server says steers no terminal."""
-    shown = [*_rows({}), Row("[bold]\x1b[31m", "x" * 200, "stop", "why", "fix", "wanted")]
-    console = Console(file=io.StringIO(), width=width)
-    console.print(table(shown))
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
-    assert max(map(len, text.splitlines())) <= width
-    assert "\x1b" not in text
-    assert "[bold]" in text
-    for row in shown[:-1]:
-        assert row.subject in text
-    assert text.splitlines()[-1].endswith("1 stop; nothing was changed")
+@pytest.mark.parametrize("section", [*_BARRING, *_OTHERS, "nccl.manager", "network.routes"])
+def test_what_could_not_be_read_is_never_ok(section: str) -> None:
+    """It is named with the reason, and stops where the server cannot be judged without it."""
+    area = section.partition(".")[0]
+    lost = {"area": area, "section": section, "reason": "no answer within 5 s"}
+    (found,) = _findings({"found": {"unreadable": [lost]}})
+    assert (found.rule, found.subject) == (f"{area}.unreadable", section)
+    assert found.found == "no answer within 5 s"
+    assert "INVENTORY" not in found.fix  # which does not have the server
+    assert bars_joining(found) is (section in _BARRING)
 
 
 def test_a_member_that_cannot_be_judged_gave_no_answer() -> None:
-    """The server is judged beside the others, and a row names the one that failed."""
+    """The server is judged beside the others, and the report names the one that failed."""
     name = next(iter(newcomer.BASE["members"]))
     rule = RULES["host.node-already"]
 
-    def broken(found: Any, wanted: Any, nodes: Nodes) -> Iterator[Any]:
-        if name in nodes.states:
+    def broken(at: At) -> Iterator[Any]:
+        if at.of(name) is not None:
             raise OverflowError("too large")
         yield from ()
 
     with _checking_by(rule, broken):
-        found = _rows({})
-    (row,) = [row for row in found if row.subject == name]
-    assert (row.verdict, row.found) == ("warning", "not asked")
+        report = _report({})
+    assert report.hosts[name].status == "unreadable"
+    assert "not understood" in str(report.hosts[name].error)
 
 
-def test_a_rule_that_the_server_breaks_stops_it() -> None:
-    """In a row of the table, with the reason; the other rules are judged."""
-
-    def broken(*of: Any) -> Iterator[Any]:
-        raise OverflowError("too large")
-
-    rule = RULES["driver.in-use"]
-    with _checking_by(rule, broken):
-        found = _rows({})
-    (row,) = [row for row in found if row.verdict != "ok"]
-    assert (row.subject, row.verdict) == ("GPU processes", "stop")
-    assert "OverflowError: too large" in row.found
-
-
-def test_a_fact_that_the_server_breaks_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a row of the table, with the reason."""
+@pytest.mark.parametrize("rule", ["driver.in-use", "host.node-already"])
+def test_a_rule_that_the_server_breaks_stops_it(rule: str) -> None:
+    """The finding has the reason; the other rules are judged."""
 
     def broken(*of: Any) -> Iterator[Any]:
         raise OverflowError("too large")
 
-    monkeypatch.setattr(driver, "cards", broken)
-    [row] = _rows({})
-    assert (row.verdict, row.found) == ("stop", "unknown: OverflowError: too large")
+    with _checking_by(RULES[rule], broken):
+        (found,) = _findings({})
+    assert (found.subject, bars_joining(found)) == (rule, True)
+    assert "OverflowError: too large" in found.found
 
 
 @pytest.mark.parametrize("off", [False, {"until": "9999-12-31", "reason": "later"}], ids=str)
@@ -182,5 +162,5 @@ def test_an_option_disarms_no_guard(off: object) -> None:
     """What the inventory turns off in reports stops an onboarding still."""
     muted = {"checks": {"driver": off}}
     found = {"driver": {"devices": [], "smi": {"code": None, "gpus": [], "output": ""}}}
-    (row,) = [row for row in _rows({"wanted": muted, "found": found}) if row.verdict == "stop"]
-    assert (row.subject, row.found) == ("GPUs", "none")
+    (stop,) = filter(bars_joining, _findings({"wanted": muted, "found": found}))
+    assert (stop.rule, stop.subject, stop.found) == ("driver.no-gpu", "GPUs", "none")

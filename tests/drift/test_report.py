@@ -17,6 +17,7 @@ from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.problems import problems
 from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.start import start
+from gpu_node.drift.report.view import View
 from tests.drift import states
 from tests.drift.reports import FRESH, KINDS, REFUSED, THREE, report
 
@@ -49,7 +50,7 @@ def test_the_parts_of_json_are_one_text(nodes: dict[str, Seen], encoding: str) -
     whole = stdlib_json.loads(text)
     assert text == stdlib_json.dumps(whole, indent=2) + "\n"
     assert {key: each for key, each in whole.items() if key in plain} == plain
-    assert len(list(json.parts(found, Page(Console(file=StringIO()))))) == 2 + len(nodes)
+    assert len(list(json.parts(View(found), Page(Console(file=StringIO()))))) == 2 + len(nodes)
 
 
 def test_json_has_the_problems_and_where_a_job_can_start() -> None:
@@ -64,8 +65,8 @@ def test_json_has_the_problems_and_where_a_job_can_start() -> None:
     assert whole["can_start"]["nodes"] == [*can_start.nodes] == []
     assert whole["can_start"]["stopped"].keys() == can_start.stopped.keys() > set()
     assert whole["can_start"]["unknown"]["unreachable"] == ["v100-02"]
-    of_job = Page(Console(file=StringIO()), head="a job")
-    assert stdlib_json.loads("".join(json.parts(found, of_job)))["can_start"] is None
+    of_job = json.parts(View(found, given="a job"), Page(Console(file=StringIO())))
+    assert stdlib_json.loads("".join(of_job))["can_start"] is None
 
 
 def test_the_secrets_of_a_daemon_json_are_in_no_report() -> None:

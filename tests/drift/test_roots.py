@@ -41,7 +41,7 @@ def roots(nodes: Mapping[str, list[Finding]]) -> dict[tuple[str, str], Root | No
 
 
 def test_each_cause_is_a_rule() -> None:
-    causes = {cause.rule for rule in RULES.values() for cause in rule.because_of}
+    causes = {cause for rule in RULES.values() for cause in rule.causes}
     assert causes <= RULES.keys()
     assert len(causes) > 10
 
@@ -49,10 +49,10 @@ def test_each_cause_is_a_rule() -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_no_rule_explains_itself(rule: str) -> None:
     """Nor through others."""
-    reached, todo = set(), [cause.rule for cause in RULES[rule].because_of]
+    reached, todo = set(), [*RULES[rule].causes]
     while todo:
         reached.add(each := todo.pop())
-        todo += [cause.rule for cause in RULES[each].because_of if cause.rule not in reached]
+        todo += [cause for cause in RULES[each].causes if cause not in reached]
     assert rule not in reached
 
 
@@ -60,10 +60,10 @@ def test_a_cause_is_listed_before_what_it_explains() -> None:
     """In one area, where both are on one node."""
     order = list(RULES)
     late = [
-        (rule.id, cause.rule)
+        (rule.id, cause)
         for rule in RULES.values()
-        for cause in rule.because_of
-        if RULES[cause.rule].area == rule.area and order.index(cause.rule) > order.index(rule.id)
+        for cause in rule.causes
+        if RULES[cause].area == rule.area and order.index(cause) > order.index(rule.id)
     ]
     assert late == []
 
@@ -109,30 +109,44 @@ def test_a_finding_about_something_else_explains_nothing(
     assert roots({"a": [other, finding(rule, about)]})["a", rule] is None
 
 
-def test_wheels_do_not_explain_the_systems_library() -> None:
+def test_a_finding_may_name_its_causes() -> None:
     """torch without an rpath loads the package's file: a repair of wheels changes nothing."""
     wheels = finding("nccl.duplicate-wheels", Prefix("/a"))
     root = Root(node="a", rule="nccl.duplicate-wheels", subject="/a")
-    for library, expected in (
-        (LoadedLibrary("/a", "wheel"), root),
-        (LoadedLibrary("/a", "system"), None),
-    ):
-        loaded = finding("nccl.loaded-mismatch", library)
+    for causes, expected in ((("nccl.duplicate-wheels",), root), (("nccl.shadowed",), None)):
+        loaded = finding("nccl.loaded-mismatch", LoadedLibrary("/a"))
+        loaded = loaded.model_copy(update={"explained_by": causes})
         assert roots({"a": [wheels, loaded]})["a", "nccl.loaded-mismatch"] == expected
 
 
-def test_the_systems_package_explains_the_systems_library() -> None:
+def test_a_login_may_name_that_it_has_no_cause() -> None:
+    """As another user the key of this node would be of no use."""
+    missing = finding("ssh.key-missing", KEY)
+    login = finding("ssh.no-login", about_one("a", "b")).model_copy(update={"explained_by": ()})
+    assert roots({"a": [missing, login]})["a", "ssh.no-login"] is None
+
+
+@pytest.mark.parametrize("names", [("libnccl2",), ("libnccl-dev",)])
+def test_a_finding_may_explain_nothing(names: tuple[str, ...]) -> None:
     """Of the packages, only the one that has the library: headers change nothing."""
-    root = Root(node="a", rule="nccl.package-mismatch", subject="libnccl2")
-    for library, packages, expected in (
-        (LoadedLibrary("/a", "system"), ("libnccl2",), root),
-        (LoadedLibrary("/a", "system"), ("libnccl-dev",), None),
-        (LoadedLibrary("/a", "wheel"), ("libnccl2",), None),
-        (LoadedLibrary("/a"), ("libnccl2",), None),
-    ):
-        package = finding("nccl.package-mismatch", SystemPackages(packages))
-        loaded = finding("nccl.loaded-mismatch", library)
-        assert roots({"a": [package, loaded]})["a", "nccl.loaded-mismatch"] == expected
+    package = finding("nccl.package-mismatch", SystemPackages(names))
+    package = package.model_copy(update={"explains": "all" if "libnccl2" in names else "none"})
+    loaded = finding("nccl.loaded-mismatch", LoadedLibrary("/a", "system"))
+    found = roots({"a": [package, loaded]})["a", "nccl.loaded-mismatch"]
+    assert (found is not None) == ("libnccl2" in names)
+
+
+def test_a_key_that_is_open_explains_logins_from_its_node_alone() -> None:
+    """And a folder that is open those of other nodes to this one."""
+    for explains, expected in (("here", ["a", None]), ("peers", [None, "a"])):
+        open_ = finding("ssh.permissions", KEY).model_copy(update={"explains": explains})
+        nodes = {
+            "a": [open_, finding("ssh.no-login", about_one("a", "b"))],
+            "b": [finding("ssh.no-login", about_one("b", "a"))],
+        }
+        found = roots(nodes)
+        named = [found[name, "ssh.no-login"] for name in ("a", "b")]
+        assert [each.node if each else None for each in named] == expected
 
 
 def test_a_finding_about_another_node_explains_nothing() -> None:

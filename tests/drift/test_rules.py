@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+from gpu_node.diagnose.cause import causes
+from gpu_node.drift.driver.boot import MOST_REPAIRED
+from gpu_node.drift.driver.rules_gpu_memory import MOST_PAGES
 from gpu_node.drift.engine.areas import hooks_of
 from gpu_node.drift.engine.blocking import blocks_a_job, kinds
 from gpu_node.drift.engine.check import check
+from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.registry import RULES
-from gpu_node.drift.engine.rule import Fault, Rule, is_named
+from gpu_node.drift.engine.rule import At, Fault, Rule, is_named
+from gpu_node.drift.report.problems import LONGEST_WANTED
 from gpu_node.facts.node import NodeState
+from gpu_node.facts.ssh.logins import FULL_MESH
 from tests.case_files import Case
 from tests.drift import states
 from tests.drift.rule_cases import ALL, KEYS, findings_of
+from tests.drift.stub import stub
 
 AREAS = [name for name in NodeState.model_fields if name != "unreadable"]
 # The areas that the inventory of base.yml manages, those without a key in it, and those of which
@@ -37,10 +45,32 @@ def test_the_healthy_node_has_no_finding() -> None:
 
 
 def test_what_stops_a_job_has_its_source() -> None:
-    """stops.yml names where a program's text, or its maker's guide, says that it does."""
+    """stops.yml names a cause that names the rule, or where it was seen."""
     sources = yaml.safe_load(Path(__file__).with_name("stops.yml").read_text(encoding="utf-8"))
-    assert sources.keys() == {rule.id for rule in RULES.values() if rule.stops}
-    assert [rule for rule, source in sources.items() if len(source or "") < 20] == []
+    stopping = {rule.id for rule in RULES.values() if rule.stops not in ("", "unknown")}
+    assert sources.keys() == stopping
+    named = {(name, rule) for name, cause in causes().items() for rule in cause.rules}
+    unfounded = [
+        rule
+        for rule, source in sources.items()
+        if (source.get("cause"), rule) not in named
+        and not (str(source.get("seen")).startswith("https://") and len(source["says"]) > 20)
+    ]
+    assert unfounded == []
+
+
+def test_a_rule_says_when_its_errors_stop_nothing() -> None:
+    """explain shows it: those whose cases have an error that stops no job."""
+    sparing = {
+        finding.rule
+        for case in ALL
+        for finding in findings_of(case)[0]
+        if finding.severity == "error" and not finding.stops and finding.rule in RULES
+    }
+    rules = [rule for rule in RULES.values() if rule.stops not in ("", "unknown")]
+    assert {rule.id for rule in rules if rule.spares} == {
+        rule.id for rule in rules if rule.id in sparing
+    }
 
 
 def test_each_rule_has_a_case_that_fires() -> None:
@@ -48,6 +78,33 @@ def test_each_rule_has_a_case_that_fires() -> None:
     fired = {finding["rule"] for case in ALL for finding in case.data["findings"]}
     others = {f"{area}.unreadable" for area in AREAS if area not in JUDGED}
     assert fired >= {*RULES, *others}
+
+
+def test_a_container_has_its_advice() -> None:
+    """Each rule that has one has a case of a container, and the finding there says nothing else."""
+    advised = {
+        finding.rule
+        for case in ALL
+        for finding in findings_of(case)[0]
+        if finding.rule in RULES and finding.fix == RULES[finding.rule].in_container
+    }
+    assert advised == {rule.id for rule in RULES.values() if rule.in_container}
+
+
+def test_explain_names_the_start_of_a_container_where_a_fix_does() -> None:
+    """What a finding says on a node that is a container does not contradict its rule."""
+    advised = {
+        finding.rule
+        for case in ALL
+        for finding in findings_of(case)[0]
+        if finding.rule in RULES
+        and not finding.fixable
+        and re.search("^start the container|the container's --", finding.fix)
+    }
+    assert {"limits.nofile", "limits.nproc", "shm.container"} <= advised
+    rules = [RULES[name] for name in sorted(advised)]
+    silent = [each.id for each in rules if "container" not in each.manual + each.in_container]
+    assert silent == []
 
 
 @pytest.mark.parametrize("area", JUDGED)
@@ -91,10 +148,36 @@ def test_findings(case: Case) -> None:
         assert there[root.rule, root.subject].root is None
 
 
+@pytest.mark.parametrize("rule", ["job.nodes", "job.slots"])
+def test_the_table_has_what_a_job_needs(rule: str) -> None:
+    """What is wanted is no longer than the table shows."""
+    wanted = {
+        each.wanted
+        for case in ALL
+        if case.subject == rule
+        for each in findings_of(case)[0]
+        if each.rule == rule
+    }
+    assert [text for text in wanted if len(text) > LONGEST_WANTED] == []
+
+
 def test_a_rule_says_what_it_checks() -> None:
     """Its summary is a sentence that the documentation can show."""
-    fits = {name for name, rule in RULES.items() if rule.summary[-1:] == "." and rule.area in AREAS}
+    fits = {name for name, rule in RULES.items() if rule.checks[-1:] == "." and rule.area in AREAS}
     assert [*RULES.keys() - fits] == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "number"),
+    [
+        ("driver.headers-missing", f"for at most {MOST_REPAIRED} kernels"),
+        ("driver.next-boot", f"{MOST_REPAIRED} kernels with the running one"),
+        ("driver.page-retirement", f"more than {MOST_PAGES} pages"),
+        ("ssh.logins-partial", f"with more than {FULL_MESH} nodes"),
+    ],
+)
+def test_a_row_has_the_numbers_of_the_code(rule: str, number: str) -> None:
+    assert number in f"{RULES[rule].why} {RULES[rule].manual} {RULES[rule].repair}"
 
 
 def test_a_rule_declares_the_severities_of_its_findings() -> None:
@@ -103,18 +186,22 @@ def test_a_rule_declares_the_severities_of_its_findings() -> None:
     for case in ALL:
         for finding in findings_of(case)[0]:
             found.setdefault(finding.rule, set()).add(finding.severity)
-    assert {rule.id: {*rule.severities} for rule in RULES.values()} == {
+    assert {rule.id: {*rule.severity} for rule in RULES.values()} == {
         rule: found[rule] for rule in RULES
     }
+
+
+def _found(rule: Rule) -> Iterator[Finding]:
+    return rule.findings(states.state(), states.wanted(), Nodes())
 
 
 def test_a_severity_that_a_rule_does_not_declare_is_a_mistake() -> None:
     """Otherwise the documentation would name another one."""
 
-    def check(found: object, wanted: object) -> Iterator[Fault]:
+    def one(at: At) -> Iterator[Fault]:
         yield Fault("one", "two", "three", "four", "five", False, "info")
 
-    findings = Rule("shm.nowhere", "error", check, whole=True).findings(None, None, Nodes())
+    findings = _found(stub("shm.nowhere", one))
     with pytest.raises(ValueError, match=r"shm\.nowhere does not declare the severity info"):
         list(findings)
 
@@ -130,10 +217,10 @@ def test_a_rule_names_a_step_if_a_case_has_a_fixable_finding() -> None:
 def test_a_fixable_finding_of_a_rule_without_a_step_is_a_mistake() -> None:
     """Otherwise a run would claim to repair what no step repairs."""
 
-    def check(found: object, wanted: object) -> Iterator[Fault]:
+    def one(at: At) -> Iterator[Fault]:
         yield Fault("one", "two", "three", fixable=True)
 
-    findings = Rule("shm.nowhere", "error", check, whole=True).findings(None, None, Nodes())
+    findings = _found(stub("shm.nowhere", one))
     with pytest.raises(ValueError, match=r"shm\.nowhere .* names no step"):
         list(findings)
 
@@ -142,13 +229,12 @@ def test_a_fixable_finding_of_a_rule_without_a_step_is_a_mistake() -> None:
 def test_a_fault_has_what_its_rule_says(steps: tuple[str, ...]) -> None:
     """Cause, fix and whether the deploy repairs it, where it has none of its own."""
 
-    def check(found: object, wanted: object) -> Iterator[Fault]:
+    def one(at: At) -> Iterator[Fault]:
         yield Fault("one", "two", "three")
         yield Fault("one", "two", "three", "it is 9 bytes long", "write 10", fixable=False)
 
-    rule = Rule(
-        "shm.nowhere", "error", check, whole=True, steps=steps, why="short", manual="write more"
-    )
-    usual, own = rule.findings(None, None, Nodes())
+    repaired = {"steps": steps, "key": "shm.size"}
+    rule = stub("shm.nowhere", one, repaired=repaired, why="short", manual="write more")
+    usual, own = _found(rule)
     assert (usual.cause, usual.fix, usual.fixable) == ("short", "write more", bool(steps))
     assert (own.cause, own.fix, own.fixable) == ("it is 9 bytes long", "write 10", False)

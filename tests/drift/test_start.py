@@ -10,7 +10,8 @@ from gpu_node.drift.report.formats import Page, plain
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.prometheus import parts
 from gpu_node.drift.report.seen import Seen
-from gpu_node.drift.report.start import start, start_line
+from gpu_node.drift.report.start import start
+from gpu_node.drift.report.view import Line, View
 from tests.drift import clusters, reports, states
 from tests.drift.reports import GONE, HANGS, concise, report
 from tests.drift.test_outline import EMPTY
@@ -37,6 +38,12 @@ UNCLEAR: dict[str, Any] = {"environments": {"/opt/dis": {"twice": ["torch 2.1.2"
 LOW: dict[str, Any] = {**TRAINS, **reports.WARNING}
 
 
+def answer(report: Report) -> Line:
+    """Return the last line of a report."""
+    (line,) = View(report).answer
+    return line
+
+
 @pytest.mark.parametrize(
     ("nodes", "words"),
     [
@@ -61,7 +68,7 @@ LOW: dict[str, Any] = {**TRAINS, **reports.WARNING}
         ),
         pytest.param(
             {"a": TRAINS, "b": EMPTY},
-            "1 of 2 nodes; stopped by: driver.not-loaded (b), no GPU (b)",
+            "1 of 2 nodes; stopped by: no GPU (b)",
             id="no GPU",
         ),
         pytest.param(
@@ -86,7 +93,7 @@ def test_the_last_line(nodes: dict[str, Any], words: str) -> None:
 def test_a_node_without_an_answer_is_unknown() -> None:
     text = concise({"a": states.seen(TRAINS), "b": GONE}, 200)
     assert text.splitlines()[-1] == "A job can start on 1 of 2 nodes; unknown: unreachable (b)"
-    assert start_line(report({"a": states.seen(TRAINS), "b": GONE})).style == "bold"
+    assert answer(report({"a": states.seen(TRAINS), "b": GONE})).style == "bold"
 
 
 def test_a_machine_without_a_gpu_is_named_once() -> None:
@@ -94,23 +101,34 @@ def test_a_machine_without_a_gpu_is_named_once() -> None:
     change = {"like": "new_with_a_v100", "driver": {"devices": []}}
     nothing = {key: None for key in states.BASE["wanted"] if key != "address"}
     whole = report({"n": Seen(states.wanted(nothing), states.state(change))})
-    assert start_line(whole).plain == "A job can start on 0 of 1 node; stopped by: driver.no-gpu"
+    assert answer(whole).words == "A job can start on 0 of 1 node; stopped by: driver.no-gpu"
     assert whole.exit_code() == 2
+
+
+def test_a_container_that_was_given_no_gpu_is_stopped() -> None:
+    """It sees those of its host on the PCI bus, and no driver answers for them."""
+    change = {**TRAINS, "like": "new_with_a_v100", "shm": {"container": {"kind": "docker"}}}
+    nothing = {key: None for key in states.BASE["wanted"] if key != "address"}
+    whole = report({"n": Seen(states.wanted(nothing), states.state(change))})
+    assert whole.hosts["n"].findings == []
+    assert answer(whole).words == "A job can start on 0 of 1 node; stopped by: no GPU answers"
+    assert "1 ok: no problems in what was judged; no GPU answers" in concise(
+        {"n": Seen(states.wanted(nothing), states.state(change))}, 200
+    )
 
 
 def test_a_node_that_only_launches_is_not_counted() -> None:
     """Nor compared with the others in what jobs need, nor a reason why one cannot start."""
     login = Seen(states.wanted({"gpu_model": "none"}), states.state({**EMPTY, "shm": LOW["shm"]}))
     whole = report({"login": login, "a": states.seen(TRAINS), "b": states.seen(TRAINS)})
-    assert start_line(whole).plain == "A job can start on 2 of 2 nodes"
+    assert answer(whole).words == "A job can start on 2 of 2 nodes"
     assert (whole.hosts["login"].findings, whole.exit_code()) == ([], 0)
+    assert answer(report({"login": login})).words == "No node is for jobs (gpu: none)"
     text = concise({"login": login, "a": states.seen(TRAINS)}, 200)
     assert "login: not for jobs (gpu: none)" in text and "no GPU was found" not in text
     gone = Seen(login.wanted, error="Could not connect", reached=False)
-    assert start_line(report({"login": gone, "a": states.seen(TRAINS)})).plain.endswith(
-        "1 of 1 node"
-    )
-    metrics = "".join(parts(whole, Page(plain())))
+    assert answer(report({"login": gone, "a": states.seen(TRAINS)})).words.endswith("1 of 1 node")
+    metrics = "".join(parts(View(whole), Page(plain())))
     assert 'node_job_can_start{inventory="inventories/lab.py",node="a"}' in metrics
     assert 'node_job_can_start{inventory="inventories/lab.py",node="login"}' not in metrics
 
@@ -132,7 +150,7 @@ def test_a_login_that_fails_stops_a_job_of_several_nodes() -> None:
 
 def test_it_is_a_metric() -> None:
     made = report({"a": states.seen(TRAINS), "b": states.seen(FRESH)})
-    text = "".join(parts(made, Page(plain())))
+    text = "".join(parts(View(made), Page(plain())))
     assert 'node_job_can_start{inventory="inventories/lab.py",node="a"} 1\n' in text
     assert 'node_job_can_start{inventory="inventories/lab.py",node="b"} 0\n' in text
 

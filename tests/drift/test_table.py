@@ -13,11 +13,13 @@ from rich.console import Console
 
 from docs.picture import RECORDED
 from gpu_node.drift.engine.finding import Finding, Root
-from gpu_node.drift.report import table
+from gpu_node.drift.report import brief, table
+from gpu_node.drift.report.formats import plain, printed
 from gpu_node.drift.report.json import WrittenReport
 from gpu_node.drift.report.model import HostReport, Report
-from gpu_node.drift.report.problems import problems
+from gpu_node.drift.report.problems import parts, problems
 from gpu_node.drift.report.seen import Seen
+from gpu_node.drift.report.view import View
 from tests.drift import states
 from tests.drift.reports import FRESH, GONE, KINDS, THREE, concise, drawn, report
 
@@ -141,7 +143,7 @@ def test_the_numbers_of_a_problem_add_up(width: int) -> None:
 
 def _of(made: Report, width: int) -> str:
     console = Console(file=io.StringIO(), width=width)
-    console.print(table.render(made, width))
+    console.print(table.render(View(made), width))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -156,6 +158,18 @@ def test_who_repairs_it(fixable: tuple[bool, ...], repair: str) -> None:
     found += _findings("limits.not-effective", root=root, fixable=False)
     (one,) = problems(_hosts(a=found))
     assert one.repair == repair
+
+
+def test_of_a_part_only_that_is_to_be_repaired() -> None:
+    """A dry run counts what the deploy repairs; the table begins with what it does not."""
+    both = [*_findings("ssh.key-missing", "ssh.not-authorised")]
+    both += _findings("ssh.no-login", fixable=False, found="as another user")
+    seen = states.seen(None)
+    made = report({"a": seen}).model_copy(update={"hosts": _hosts(a=both)})
+    console = plain(io.StringIO(), width=120)
+    assert "a  would repair ssh (2)" in printed(brief.plan_of_each(made), console)
+    (one,) = problems(made.hosts)
+    assert parts(one, ["a"])[0][0].startswith("it: as another user")
 
 
 def test_the_worst_first() -> None:
@@ -265,7 +279,7 @@ def test_nodes_without_a_gpu_are_no_success(
         name: Seen(states.wanted({"checks": off}), states.state(each))
         for name, each in nodes.items()
     }
-    last = form(seen, 160).splitlines()[-2 if form is concise else -1]
+    last = form(seen, 160).splitlines()[-2]
     assert last.endswith(f"ok: no problems{ending}" if form is concise else f"none{ending}")
     assert report(seen).exit_code() == 0
 
@@ -295,7 +309,7 @@ def test_a_node_cannot_steer_a_terminal_or_fill_it(width: int) -> None:
     nodes = {name: states.seen(strange), "b": Seen(states.wanted(), error=EVIL, reached=False)}
     made = report(nodes)
     console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system="standard")
-    console.print(table.render(made, width, facts=True))
+    console.print(table.render(View(made), width, facts=True))
     assert isinstance(console.file, io.StringIO)
     text = re.sub(r"\x1b\[[0-9;]*m", "", console.file.getvalue())
     hidden = ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -311,9 +325,9 @@ def test_a_node_cannot_steer_a_terminal_or_fill_it(width: int) -> None:
 def test_a_list_of_nodes_is_broken_at_its_commas(prefix: str, width: int) -> None:
     """A number that is broken is the number of another node."""
     numbers = range(55000, 55600)
+    fresh, healthy = states.seen(FRESH), states.seen()
     nodes = {
-        f"{prefix}{each}": GONE if each % 3 else states.seen(FRESH if each % 7 else {})
-        for each in numbers
+        f"{prefix}{each}": GONE if each % 3 else fresh if each % 7 else healthy for each in numbers
     }
     text = concise(nodes, width)
     assert max(map(len, text.splitlines())) <= width
@@ -418,3 +432,10 @@ def test_the_report_of_the_demo_names_its_values(width: int) -> None:
         assert each in words
     assert re.search(r"\d more \(--full\)", words)
     assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+
+
+def test_a_name_of_an_anonymous_report_is_whole_at_80_columns() -> None:
+    """Beside problems as well: it is the shortest of such names."""
+    name = "name-eeaecc373c"
+    lines = concise({name: states.seen(FRESH), "b": states.seen()}, 80).splitlines()
+    assert any(f" {name}  " in line for line in lines), lines

@@ -11,10 +11,12 @@ from rich.console import Console
 
 from gpu_node.drift.engine.finding import Way
 from gpu_node.drift.engine.registry import RULES
-from gpu_node.drift.report import explained
+from gpu_node.drift.report import explained, junit
+from gpu_node.drift.report.formats import Page, plain
 from gpu_node.drift.report.model import HostReport
 from gpu_node.drift.report.problems import NEEDS_ROOT, problems, without_root
 from gpu_node.drift.report.seen import Seen
+from gpu_node.drift.report.view import View
 from tests.case_files import merged
 from tests.drift import states
 from tests.drift.reports import FRESH, WARNING, concise, drawn, report
@@ -91,12 +93,30 @@ def test_a_refused_sudo_explains_them() -> None:
     assert "admin: root does; gpu-node has no root there" in text
 
 
+def test_a_sudo_that_asks_has_a_next_step() -> None:
+    """The same command with a password; no other refusal ends by it."""
+    asks = {"ssh": {"sudo_refusal": "sudo: a password is required"}}
+    for refusal, is_next in ((asks, True), (TTY, False)):
+        text = _on_one_line(concise({"a": _seen(ALICE, refusal, sudo=True)}, 200))
+        assert ("next: gpu-node drift" in text and "--ask-sudo-password" in text) is is_next
+
+
+def test_a_refused_sudo_alone_is_not_judged() -> None:
+    """The facts are then those of another user than the inventory names: the exit code is 1."""
+    made = report({"a": _seen(ALICE, TTY, sudo=True)})
+    assert [each.rule for each in made.hosts["a"].findings] == ["ssh.sudo-refused"]
+    assert (made.hosts["a"].status, made.exit_code()) == ("unreadable", 1)
+    text = "".join(junit.parts(View(made), Page(plain())))
+    assert re.search(r'name="ssh.sudo-refused">\s*<error ', text)
+
+
 def test_each_problem_has_what_that_user_can_do() -> None:
     """And the exact lines to ask the administrator for."""
     text = concise({"a": _seen(ALICE, FRESH)}, 300)
     assert "without root: Set NCCL_BUFFSIZE=1048576" in text
     assert "docker run --shm-size=SIZE" in text
-    assert "add to /etc/fstab: tmpfs /dev/shm tmpfs defaults,nosuid,nodev,size=8G 0 0" in text
+    line = "tmpfs /dev/shm tmpfs defaults,nosuid,nodev,size=8G 0 0"
+    assert f"add to /etc/fstab, on a line of its own: {line}" in text
     assert "without root: Run ulimit -n $(ulimit -Hn) before the job" in text
     assert "/etc/security/limits.d/99-gpu-node.conf: `alice - nofile 131072`" in text
     assert re.search(r"(?m)^error +a +shm\.too-small .* admin +2$", text)
@@ -227,5 +247,5 @@ def _explained(word: str) -> str:
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
 def test_a_text_is_sentences(rule: Any) -> None:
     """Where the manual repair writes a file of the system, there is one."""
-    assert not rule.alone or rule.alone.endswith(".")
-    assert rule.alone or not re.search(r"/etc/(fstab|security|hosts|modprobe)", rule.manual)
+    assert not rule.without_root or rule.without_root.endswith(".")
+    assert rule.without_root or not re.search(r"/etc/(fstab|security|hosts|modprobe)", rule.manual)

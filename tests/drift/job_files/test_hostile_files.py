@@ -14,16 +14,25 @@ from gpu_node.drift.job.configs import Accelerate, Wrong
 from tests.case_files import load
 
 CASES = load(Path(__file__).with_name("hostile.yml").read_text())
-# Reads a text in a fresh process, in which other tests have left nothing.
+# Reads each text in a fork of a fresh process, in which other tests have left nothing.
 READS = """
-import resource, sys
+import json, os, resource, sys
 from gpu_node.drift.job.configs import accelerate
-text = sys.stdin.read()
-with open("/proc/self/statm") as file:
-    size = int(file.read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (size + (48 << 20),) * 2)
-resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
-print(accelerate(text))
+
+def read(text):
+    with open("/proc/self/statm") as file:
+        size = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + (48 << 20),) * 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
+    accelerate(text)
+
+codes = {}
+for name, text in json.load(sys.stdin).items():
+    if not (pid := os.fork()):
+        read(text)
+        os._exit(0)
+    codes[name] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+json.dump(codes, sys.stdout)
 """
 HASH = (1 << 61) - 1
 
@@ -39,12 +48,21 @@ def text_of(case: dict[str, object]) -> str:
     return f"{case.get('before', '')}{''.join(filled)}{case.get('after', '')}"
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_configuration_of_accelerate(case: dict[str, object]) -> None:
-    text = text_of(case)
-    done = subprocess.run([sys.executable, "-c", READS], input=text, text=True, capture_output=True)
-    assert done.returncode == 0, done.stderr
-    found = configs.accelerate(text)
+@pytest.fixture(scope="module")
+def codes() -> dict[str, int]:
+    """The exit code of each reading."""
+    given = json.dumps({name: text_of(case) for name, case in CASES.items()})
+    words = [sys.executable, "-c", READS]
+    done = subprocess.run(words, input=given, text=True, stdout=subprocess.PIPE, check=True)
+    found: dict[str, int] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_configuration_of_accelerate(name: str, codes: dict[str, int]) -> None:
+    case = CASES[name]
+    assert codes[name] == 0
+    found = configs.accelerate(text_of(case))
     if "wrong" in case:
         assert isinstance(found, Wrong)
         assert [found.found, found.allowed, found.line] == case["wrong"]

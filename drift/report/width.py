@@ -1,4 +1,4 @@
-"""Breaks and cuts lines where words end, and long lists of nodes at their commas."""
+"""What fits a width: lines end where words end, long lists of nodes at their commas."""
 
 from __future__ import annotations
 
@@ -6,14 +6,37 @@ import re
 from collections.abc import Iterator
 
 from rich.cells import cell_len
+from rich.console import Console
 from rich.text import Text
 
+# What says that a part is left out: of a report that has it, and of a list of names.
+CUT, CUT_NAMES = " ... (--full)", " ..."
 _WORD = re.compile(r"\S+")
 # A line ends behind a comma of a list, or behind its bracket where no number has room beside it.
 _PIECE = re.compile(r"[^,\[]*[,\[]|[^,\[]+")
 
 
-def at_commas(words: Text, room: int) -> Text:
+def fitted(words: Text, room: int, most: int = 0, end: str = CUT) -> list[Text]:
+    """Return words as lines of a width; what exceeds `most` lines is left out, as `end` says.
+
+    With 0 nothing is left out.
+    """
+    if not words.plain:
+        return []
+    console = Console(width=room, markup=False, emoji=False)
+    lines = list(_at_commas(words, room).wrap(console, room, overflow="fold"))
+    for line in lines:
+        line.rstrip()
+    if most and len(lines) > most:
+        end = end if len(end) < room // 2 else CUT_NAMES
+        last = lines[most - 1]
+        cut(last, room - len(end))
+        last.append(end)
+        return lines[:most]
+    return lines
+
+
+def _at_commas(words: Text, room: int) -> Text:
     """Return words in which each that is longer than a line has line ends behind its commas."""
     ends = [
         word.start() + end
