@@ -9,8 +9,7 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from gpu_node.drift.report.formats import plain
-from gpu_node.facts.probe.lines import lines_of
+from gpu_node.drift.report.formats import plain, printed
 from gpu_node.inventories.errors import Unconfirmed, worded
 from gpu_node.inventories.escape import visible_lines
 
@@ -60,15 +59,8 @@ class UserConsole:
         if isinstance(what, str):
             what = Text(visible_lines(what))
         # A Text that is printed by itself is folded, whatever it says.
-        what = Group(what)
-        if self._out.is_terminal:
-            self._out.print(what, crop=False)
-            return
-        console = plain(width=self._out.width)
-        with console.capture() as captured:
-            console.print(what, crop=False)
-        lines = lines_of(captured.get())
-        click.echo("\n".join(line.rstrip() for line in lines), file=sys.stdout)
+        text = printed(Group(what), self._out)
+        click.echo(text, nl=False, file=sys.stdout, color=self._out.is_terminal)
 
     def confirm(
         self, question: str, what: str, kept: str = "nothing was written to the inventory"

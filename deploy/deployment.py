@@ -2,99 +2,108 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from gpu_node.deploy.console import UserConsole
-from gpu_node.deploy.engine.batches import batches, size_of
+from gpu_node.deploy.engine.baseline import handed, taken
 from gpu_node.deploy.engine.pyinfra_process import WHOLE, Ended, run_pyinfra
 from gpu_node.deploy.engine.scope import names_in
-from gpu_node.deploy.engine.summary import nothing_to_repair
-from gpu_node.drift.ranges import ranges
+from gpu_node.drift.ranges import gathered, ranges
 from gpu_node.drift.report import brief, table
 from gpu_node.drift.report.entry import whole
 from gpu_node.drift.report.model import Report, report_of
 from gpu_node.drift.report.problems import problems
 from gpu_node.drift.report.seen import Seen
-from gpu_node.drift.ssh.sudo import becoming_root, ssh_user
+from gpu_node.drift.report.view import View
+from gpu_node.drift.ssh.sudo import no_root
 from gpu_node.inventories.interrupt import LINE, Interrupted
 from gpu_node.inventories.interrupt import report as report_line
-from gpu_node.inventories.next_command import deploy_command, next_command
+from gpu_node.inventories.next_command import ASKING, deploy_command, next_command
 
 # Keeps what a run, by its id, has done on each node.
 Keep = Callable[[str, Mapping[str, str]], None]
 # What changes a node that has no finding to repair.
 _SWITCHES = ("reboot", "allow_disruption")
 
-
-@dataclass(frozen=True)
-class InventoryRun:
-    """What the command line asks for; `data` are its KEY=VALUE words."""
-
-    inventory: str
-    limit: tuple[str, ...] = ()
-    data: tuple[str, ...] = ()
-    batch: str | None = None
-    dry: bool = False
+_COUNT = re.compile(r"[1-9][0-9]{0,5}")
+_SHARE = re.compile(r"([1-9][0-9]?|100)%")
+ALLOWED = "a number of nodes, such as 2, or a share of them, such as 25%"
 
 
+@dataclass
 class Deployment:
     """Repairs the nodes of an inventory, which `ask` reads, and proves it; `keep` is its history.
 
-    `values` are those that the words of the run give in place of the inventory's.
+    `values` are those of its KEY=VALUE words, `data`, in place of the inventory's.
     """
 
-    def __init__(
-        self,
-        run: InventoryRun,
-        values: Mapping[str, object],
-        console: UserConsole,
-        ask: Callable[[], dict[str, Seen]],
-        keep: Keep,
-    ) -> None:
-        self.run, self.values, self.console, self.ask = run, values, console, ask
-        self.keep = keep
-        # How each run of pyinfra ended, and the nodes that these may change.
-        self.ended: list[Ended] = []
-        self.begun: list[str] = []
+    inventory: str
+    limit: tuple[str, ...]
+    data: tuple[str, ...]
+    batch: str | None
+    dry: bool
+    values: Mapping[str, object]
+    console: UserConsole
+    ask: Callable[[Sequence[str]], dict[str, Seen]]
+    keep: Keep
+    # What the nodes had before it.
+    seen: dict[str, Seen] = field(default_factory=dict)
+    # How each run of pyinfra ended, and the nodes that these may change.
+    ended: list[Ended] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
 
     def done(self) -> int:
         """Return the exit code."""
         try:
             return self._done()
-        except Interrupted:
+        except Interrupted as error:
             report_line(f"{LINE}, not proved; the next run finishes")
-            self.keep("interrupted", dict.fromkeys(self.begun, "not proved"))
+            words = "interrupted, not proved" if error.run else "not proved"
+            self.keep(error.run or "interrupted", dict.fromkeys(self.begun, words))
             return 1
 
     def _done(self) -> int:
-        seen = self.ask()
-        before = self._part(report_of(self.run.inventory, seen))
-        self.console.show(table.render(before, self.console.width, next_step=False))
+        self.seen = seen = self.ask(self.limit)
+        before = self._part(report_of(self.inventory, seen))
+        view = View(before, given=self._head(before))
+        self.console.show(table.render(view, self.console.width, next_step=False))
         fixable = {
             name: host
             for name, host in before.hosts.items()
             if any(finding.fixable for finding in host.findings)
         }
+        asking = [name for name, each in seen.items() if each.lacks_password]
         # Whether sudo refuses shows in the run, which may have a password for it.
         to_repair = [
-            name for name, host in fixable.items() if not host.without_root or seen[name].sudo
+            name
+            for name, host in fixable.items()
+            if not host.without_root or (seen[name].sudo and name not in asking)
         ]
-        if closed := [name for name in fixable if name not in to_repair]:
-            self._explain(closed, seen)
+        # Without root it is unknown what else a run would repair.
+        if closed := [name for name in brief.without_root(before) if name not in to_repair]:
+            self._explain(closed)
+        if asking:
+            again = [*self._again(), *["--dry"] * self.dry, ASKING]
+            self.console.show(whole(f"next: {deploy_command(self.inventory, again)}"))
         switched = any(self.values.get(key) is True for key in _SWITCHES)
         if not to_repair and not switched:
             if closed:
                 return 1
-            self.console.say(nothing_to_repair(before))
-            return _unanswered(before) if self.run.dry else _code(before)
-        if self.run.dry:
-            return self._foreseen(before, seen, to_repair)
+            self.console.say(brief.unrepaired(before))
+            return _code(before, is_dry=self.dry)
+        if self.dry:
+            return self._foreseen(before, to_repair)
         self.console.confirm(_question(before, to_repair), "the repair", "nothing was changed")
         self.begun = to_repair
-        code = self._repaired(seen, to_repair)
-        after = self._part(report_of(self.run.inventory, self.ask()))
-        self.console.show(table.render(after, self.console.width, of_run=self._again()))
+        code = self._repaired(to_repair)
+        report, width = report_of(self.inventory, self._proved()), self.console.width
+        after = self._part(report)
+        view = View(after, options=self._again(), given=self._head(after))
+        self.console.show(table.render(view, width, again=True))
+        self.console.show(table.answer(View(report), width))
         self.console.show(brief.outcome(before, after))
         self._conclude(before, brief.repaired(before, after))
         return code or _code(after)
@@ -105,7 +114,7 @@ class Deployment:
         for each in self.ended:
             runs |= dict.fromkeys(each.recorded, each.run)
             if each.recorded:
-                restore = ("restore", self.run.inventory, each.recorded[0])
+                restore = ("restore", self.inventory, each.recorded[0])
                 command = next_command(*restore, "--run", each.run)
                 where = ranges(each.recorded, before.hosts)
                 self.console.show(whole(f"run {each.run} on {where}; to take it back: {command}"))
@@ -121,23 +130,24 @@ class Deployment:
         areas, nodes = (names_in(self.values.get(key)) for key in ("areas", "change"))
         return whole.part(areas, nodes)
 
-    def _explain(self, closed: Sequence[str], seen: Mapping[str, Seen]) -> None:
-        """Print why nodes are not repaired on which the SSH user is not root."""
-        nodes_of: dict[str, list[str]] = {}
-        for name in closed:
-            nodes_of.setdefault(_user(seen[name]), []).append(name)
-        for user, nodes in nodes_of.items():
-            self.console.say(
-                f"{ranges(nodes)}: the deploy needs root, and {user} is not root: "
-                f"{becoming_root(user)}"
-            )
+    def _head(self, part: Report) -> str:
+        """Return the counts of the areas that the run is to repair; empty where it is all."""
+        areas = names_in(self.values.get("areas"))
+        return f"{', '.join(areas)} alone: {View(part).head.words}" if areas else ""
 
-    def _repaired(self, seen: Mapping[str, Seen], to_repair: list[str]) -> int:
-        if self.run.batch is None or not to_repair:
+    def _explain(self, closed: Sequence[str]) -> None:
+        """Print why nodes are not repaired on which the SSH user is not root."""
+        states = ((name, self.seen[name].state) for name in closed)
+        reasons = ((no_root(state) if state else "", name) for name, state in states)
+        for reason, nodes in gathered(reasons).items():
+            self.console.say(f"{ranges(nodes)}: the deploy needs root, and {reason}")
+
+    def _repaired(self, to_repair: list[str]) -> int:
+        if self.batch is None or not to_repair:
             return self._pyinfra(self._options()).code and 1
         code = 0
         changed: list[str] = []
-        parts = self._batches(seen, to_repair)
+        parts = self._batches(to_repair)
         for number, batch in enumerate(parts, 1):
             changed += batch
             self.console.say(f"== batch {number} of {len(parts)}: {ranges(batch)}")
@@ -152,39 +162,53 @@ class Deployment:
         return code
 
     def _pyinfra(self, options: Sequence[str]) -> Ended:
-        self.ended.append(run_pyinfra(self.run.inventory, WHOLE, options))
+        """Run pyinfra; the first run gets what root has read of the nodes."""
+        answers = {
+            name: handed(each.wanted, each.state)
+            for name, each in self.seen.items()
+            if each.state is not None and not each.without_root and not self.ended
+        }
+        self.ended.append(run_pyinfra(self.inventory, WHOLE, options, answers))
         return self.ended[-1]
 
-    def _foreseen(self, before: Report, seen: Mapping[str, Seen], to_repair: list[str]) -> int:
+    def _proved(self) -> dict[str, Seen]:
+        """Return the nodes as the last run proved them; those that it did not reach are asked."""
+        found = {
+            name: replace(node, state=state, error=None, reached=True)
+            for name, node in self.seen.items()
+            if (state := taken(self.ended[-1].proved.get(name), node.wanted)) is not None
+        }
+        left = [name for name in self.seen if name not in found]
+        asked = self.ask(left) if left else {}
+        return {name: found.get(name) or asked[name] for name in self.seen}
+
+    def _foreseen(self, before: Report, to_repair: list[str]) -> int:
         """Do a dry run, and show what would change, and the next command."""
-        self._announce_batches(seen, to_repair)
+        if self.batch is not None and to_repair:
+            for number, batch in enumerate(self._batches(to_repair), 1):
+                self.console.say(f"batch {number}: {ranges(batch)}")
         ended = self._pyinfra([*self._options(), "--dry"])
         self.console.print("".join(f"{line}\n" for line in ended.planned))
         self.console.show(brief.plan_of_each(before, ended.failed))
         self.console.say("Not listed: what shows only after a repair, as in a copied environment.")
         self.console.say("Nothing was changed.")
-        self.console.show(whole(f"repair: {deploy_command(self.run.inventory, self._again())}"))
+        self.console.show(whole(f"repair: {deploy_command(self.inventory, self._again())}"))
         return ended.code and 1
 
-    def _announce_batches(self, seen: Mapping[str, Seen], to_repair: list[str]) -> None:
-        if self.run.batch is not None and to_repair:
-            for number, batch in enumerate(self._batches(seen, to_repair), 1):
-                self.console.say(f"batch {number}: {ranges(batch)}")
-
-    def _batches(self, seen: Mapping[str, Seen], names: list[str]) -> list[tuple[str, ...]]:
-        models = {name: _model(seen[name]) for name in names}
-        return batches(models, size_of(self.run.batch or "", len(names)))
+    def _batches(self, names: list[str]) -> list[tuple[str, ...]]:
+        models = {name: _model(self.seen[name]) for name in names}
+        return batches(models, size_of(self.batch or "", len(names)))
 
     def _again(self) -> list[str]:
         """Return the options of the next run, which is to be like this one."""
-        batch = [] if self.run.batch is None else ["--batch", self.run.batch]
+        batch = [] if self.batch is None else ["--batch", self.batch]
         return [*self._options(), *batch]
 
     def _options(self) -> list[str]:
         """Return the options of pyinfra for this run."""
         return [
-            *(word for limit in self.run.limit for word in ("--limit", limit)),
-            *(word for data in self.run.data for word in ("--data", data)),
+            *(word for limit in self.limit for word in ("--limit", limit)),
+            *(word for data in self.data for word in ("--data", data)),
         ]
 
 
@@ -193,10 +217,6 @@ def _question(before: Report, to_repair: list[str]) -> str:
     count = sum(problem.repair != "manual" for problem in problems(hosts))
     what = "this problem" if count == 1 else f"these {count} problems"
     return f"Repair {what} on {ranges(to_repair, before.hosts)}?"
-
-
-def _user(node: Seen) -> str:
-    return ssh_user(node.state) if node.state is not None else ""
 
 
 def _model(node: Seen) -> str:
@@ -209,13 +229,30 @@ def _model(node: Seen) -> str:
     return ""
 
 
-def _code(report: Report) -> int:
-    """Return 1 where an error is left or a node did not answer, else 0."""
+def _code(report: Report, is_dry: bool = False) -> int:
+    """Return 1 where a node did not answer or, but in a dry run, an error is left; else 0."""
     hosts = report.hosts.values()
-    is_wrong = any(finding.severity == "error" for host in hosts for finding in host.findings)
-    return 1 if is_wrong else _unanswered(report)
+    is_left = any(finding.severity == "error" for host in hosts for finding in host.findings)
+    return int(any(host.error for host in hosts) or (is_left and not is_dry))
 
 
-def _unanswered(report: Report) -> int:
-    """Return 1 where a node did not answer, else 0."""
-    return 1 if any(host.error for host in report.hosts.values()) else 0
+def size_of(word: str, nodes: int) -> int:
+    """Return how many of some nodes a batch has, at least 1; ValueError where `word` is neither."""
+    if _COUNT.fullmatch(word):
+        return int(word)
+    if (share := _SHARE.fullmatch(word)) is None:
+        raise ValueError(f"found {word!r}; allowed: {ALLOWED}")
+    return max(1, math.floor(nodes * int(share[1]) / 100))
+
+
+def batches(models: Mapping[str, str], size: int) -> list[tuple[str, ...]]:
+    """Return nodes in batches; `models` has each node's GPU model, "" where it is not known.
+
+    The first batches hold one node of each model: a fault that all of a model have shows early.
+    """
+    of_model: dict[str, str] = {}
+    for name, model in models.items():
+        of_model.setdefault(model, name)
+    first = list(of_model.values())
+    ordered = [*first, *(name for name in models if name not in first)]
+    return [tuple(ordered[at : at + size]) for at in range(0, len(ordered), size)]

@@ -20,6 +20,7 @@ from gpu_node.deploy.env import step as env
 from gpu_node.deploy.limits import step as limits
 from gpu_node.deploy.nccl import step as nccl
 from gpu_node.deploy.network import step as network
+from gpu_node.deploy.restore import console
 from gpu_node.deploy.shm import step as shm
 from gpu_node.deploy.ssh import step as ssh
 from gpu_node.deploy.toolchain import step as toolchain
@@ -35,6 +36,7 @@ with contained(host):
     node = plan(host)
     announce(host.state)
     if node is not None:
+        console.converge(plan=node, _ignore_errors=True, _timeout=CHANGE_SECONDS)
         driver.converge(plan=node, **alone(host, "driver", DOWNLOAD_SECONDS))
         workspace.programs(plan=node, **alone(host, "rsync", CHANGE_SECONDS))
         ssh.converge(plan=node, **alone(host, "ssh", CHANGE_SECONDS))
@@ -53,5 +55,6 @@ with contained(host):
         driver.rest(
             plan=node, **alone(host, "driver, what can wait", DOWNLOAD_SECONDS, after=["driver"])
         )
+        console.tidy(plan=node, _ignore_errors=True, _timeout=CHANGE_SECONDS)
         driver.restart(plan=node, **alone(host, "reboot", restart.LIMIT_SECONDS, after=["driver"]))
         prove(node)

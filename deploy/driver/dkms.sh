@@ -2,8 +2,6 @@
 # Variables: source (its name; empty: the one that is there of that version), version, kernel, backups.
 # Needs: writers closed place lock containers package_locks noted
 # shellcheck shell=sh disable=SC2154
-set -u
-LC_ALL=C; export LC_ALL
 umask 022
 fail() { echo "gpu-node: nvidia for $kernel: $1" >&2; exit 1; }
 tree=$(sed -n 's/^dkms_tree=//p' /etc/dkms/framework.conf 2>/dev/null | tr -d "\"'" | tail -n 1)

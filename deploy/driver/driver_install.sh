@@ -1,14 +1,20 @@
 # Install the driver's packages at exactly the version wanted, replacing no other package.
 # Variables: manager, packages (names), version (535.154.05, or a branch: what is there of it, or else its
 # newest), hold (yes: at that version no update replaces them), run, backups.
-# Needs: writers closed place sent lock proxy in_use containers package_locks no_answer holds another_driver noted transaction_deb transaction_rpm transaction
+# Needs: writers closed place sent lock proxy in_use containers package_locks no_answer holds noted transaction_deb transaction_rpm transaction
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2154
-set -uf
-LC_ALL=C; export LC_ALL
+set -f
 umask 022
 note packages
 fail() { echo "gpu-node: driver: $1" >&2; exit 1; }
+# another_driver: prints where it is, or that it is loaded; nothing if there is none
+another_driver() {
+  ldconfig=$(command -v ldconfig || echo /sbin/ldconfig)
+  remains=$("$ldconfig" -p 2>/dev/null | sed -n 's/^[[:space:]]*libnvidia-ml\.so\.1 .*=> //p' | head -n 1)
+  [ ! -d /sys/module/nvidia ] || remains="${remains:+$remains, }a loaded module"
+  echo "$remains"
+}
 begun=
 for name in $packages; do ! is_begun "$name" || begun=yes; done
 if [ -z "$begun" ]; then
@@ -43,7 +49,7 @@ $fetched"
   fail "$(no_answer "$plan")$1 $version${of:+ (as $of is here)}${2:+ in the repositories of this node}: ${why:+$why; }there is: ${has:-none}; no package was changed$(barred "$packages")"
 }
 refuse_reload "the driver's packages"
-of='' here='' named='' plan=''
+of='' here='' named='' loose='' plan=''
 begin
 is_full || of_branch
 set --
@@ -59,18 +65,38 @@ done
 # Dependencies would be the newest of the branch, and match the named packages only by chance.
 more=$#
 while [ "$more" != 0 ]; do
-  simulate "$@" || none "${manager%-get} refuses"
+  refused=
+  simulate "$@" || refused=yes
   comes=$(coming | awk -v named=" $named " 'index(named, " " $1 " ") { print $2; exit }')
   is_full || [ -z "$comes" ] || version=$(bare "$comes")
   more=$(coming | while read -r name comes; do
+    case " $loose " in (*" $name "*) continue ;; esac
     case ${comes#*:} in ("${version%%.*}".*) is_wanted "$comes" || echo "$name=$comes" ;; esac
   done)
+  if [ -n "$refused" ]; then
+    # Debian's packages need exactly their version of others, of which apt would take the newest.
+    more=$(needed | while read -r name comes asker; do
+      # Another version of a named package is needed by a package that is too new itself.
+      is_wanted "$comes" || case " $named " in (*" $name "*) name=$asker ;; (*) continue ;; esac
+      case " $named " in (*" $name "*) continue ;; esac
+      echo "$name=$comes"
+    done | sort -u)
+    [ -n "$more" ] || none "${manager%-get} refuses"
+  fi
   for each in $more; do
     name=${each%%=*}
     case " $named " in (*" $name "*)
       fail "${manager%-get} would install $name ${each#*=} beside $version: want one version in full; no package was changed" ;;
     esac
-    pin "$name" || none "no $name" "$name"
+    if ! pin "$name"; then
+      # Debian has these in other versions than the driver, with which they work.
+      case $name in
+        (nvidia-modprobe | nvidia-persistenced | nvidia-settings | nvidia-xconfig) ;;
+        (*) none "no $name" "$name" ;;
+      esac
+      loose="$loose $name"
+      continue
+    fi
     named="$named $name"
     set -- "$@" "$pinned"
   done

@@ -2,8 +2,7 @@
 # Variables: manager, kernels (as uname -r prints them; may be empty), dkms (yes or no), backups.
 # Needs: writers closed place sent lock proxy containers package_locks no_answer noted transaction_deb transaction_rpm transaction
 # shellcheck shell=sh disable=SC2034,SC2154
-set -uf
-LC_ALL=C; export LC_ALL
+set -f
 umask 022
 note packages
 fail() { echo "gpu-node: driver: $1" >&2; exit 1; }

@@ -4,8 +4,6 @@
 # ids; used where there is no grubby), note (the file that notes what was before), backups.
 # Needs: writers closed place lock noted
 # shellcheck shell=sh disable=SC2154,SC2015
-set -u
-LC_ALL=C; export LC_ALL
 umask 022
 PATH=$PATH:/usr/sbin:/sbin
 fail() { echo "gpu-node: kernel: $1" >&2; exit 1; }

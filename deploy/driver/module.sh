@@ -4,8 +4,6 @@
 # Needs: lock containers in_use
 # Disturbs: reload
 # shellcheck shell=sh disable=SC2154
-set -u
-LC_ALL=C; export LC_ALL
 loaded() { cat /sys/module/nvidia/version 2>/dev/null; }
 # users MODULE: the modules that depend on it, each before those that it depends on
 users() (

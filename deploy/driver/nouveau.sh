@@ -3,17 +3,14 @@
 # Needs: writers closed place lock containers in_use noted
 # Disturbs: reload
 # shellcheck shell=sh disable=SC2154,SC2015
-set -u
-LC_ALL=C; export LC_ALL
 umask 022
 file=/etc/modprobe.d/gpu-node-nouveau.conf
 fail() { echo "gpu-node: nouveau: $1" >&2; exit 1; }
-wanted='# Written by gpu-node: nouveau would take the GPUs before nvidia does.
+put "$file" <<END || fail "$file cannot be written; nothing was changed"
+# Written by gpu-node: nouveau would take the GPUs before nvidia does.
 blacklist nouveau
-options nouveau modeset=0'
-if [ "$(cat "$file" 2>/dev/null)" != "$wanted" ]; then
-  echo "$wanted" | put "$file" || fail "$file cannot be written; nothing was changed"
-fi
+options nouveau modeset=0
+END
 # Files of a killed run; the program that makes the image may add a suffix to the name while it
 # writes.
 rm -f /boot/.initramfs-*.img.gpu-node /boot/.initramfs-*.img.gpu-node.*

@@ -7,23 +7,22 @@ shutdown takes longer than the delay.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 
 from pyinfra import host
-from pyinfra.api import FunctionCommand, StringCommand, operation
+from pyinfra.api import FunctionCommand, operation
 
 from gpu_node.deploy.driver import reboot as restart
-from gpu_node.deploy.engine.effect import unchecked
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.engine.transactions import transaction
 from gpu_node.deploy.files import replace as replacement
+from gpu_node.deploy.files.operations import Commands
 from gpu_node.drift.driver.boot import menu_entry, next_boot
 from gpu_node.drift.driver.install_plan import is_version_of
 from gpu_node.drift.driver.target import is_built, kernel_of, running
 from gpu_node.facts.driver.packages import DriverPackages
 from gpu_node.facts.driver.state import Driver, DriverState
 
-Command = StringCommand | FunctionCommand
 # Which kernel is held on a node, and what was the default before.
 KERNEL_HOLD = "/var/lib/gpu-node/kernel-hold"
 
@@ -34,7 +33,7 @@ def packages(
     kernels: Sequence[str] = (),
     dkms: bool = False,
     allow_disruption: bool = False,
-) -> Generator[Command, None, None]:
+) -> Commands:
     """
     Install dkms, and the headers of exactly these kernels.
 
@@ -42,12 +41,6 @@ def packages(
     + kernels: as ``uname -r`` prints them
     + dkms: whether to install dkms
     + allow_disruption: even while a running container has GPUs
-
-    **Example:**
-
-    .. code:: python
-
-        driver.packages(manager="yum", kernels=["3.10.0-1160.119.1.el7.x86_64"], dkms=True)
     """
     state = _state("kernels,dkms")
     lacking = [name for name in kernels if not _has_headers(state, name)]
@@ -68,7 +61,7 @@ def install(
     version: str,
     hold: bool = False,
     allow_disruption: bool = False,
-) -> Generator[Command, None, None]:
+) -> Commands:
     """
     Install the driver's packages if there is no driver, without replacing other packages. A
     transaction that would remove, replace or downgrade a package, or install a kernel, is refused.
@@ -79,12 +72,6 @@ def install(
       newest
     + hold: keep them at that version when the system is updated
     + allow_disruption: even while a process uses libnccl or a GPU, or a container has GPUs
-
-    **Example:**
-
-    .. code:: python
-
-        driver.install(manager="apt-get", names=["nvidia-dkms-535"], version="535.154.05")
     """
     there = host.get_fact(DriverPackages, names=list(names))["versions"]
     if all(is_version_of(there.get(name, ""), version) for name in names):
@@ -106,7 +93,7 @@ def install(
 @operation()
 def module(
     kernel: str, version: str, source: str = "nvidia", allow_disruption: bool = False
-) -> Generator[Command, None, None]:
+) -> Commands:
     """
     Build one kernel's module by dkms and install it.
 
@@ -115,12 +102,6 @@ def module(
     + source: its name in ``dkms status``, eg ``nvidia-current`` on Debian; empty: that of the
       sources that are there
     + allow_disruption: configure half configured packages even while a running container has GPUs
-
-    **Example:**
-
-    .. code:: python
-
-        driver.module(kernel="6.1.0-37-amd64", version="535.154.05")
     """
     there = kernel_of(_state("kernels"), kernel)
     if there is not None and is_built(there, version):
@@ -131,19 +112,13 @@ def module(
 
 
 @operation()
-def hold_kernel(kernel: str = "") -> Generator[Command, None, None]:
+def hold_kernel(kernel: str = "") -> Commands:
     """
     Make a kernel the default, also after other kernels are installed; or undo that. It uses grubby,
     or a separate file with GRUB_DEFAULT. The previous default is recorded on the node, and is
     restored when the hold is removed.
 
     + kernel: as ``uname -r`` shows it; empty: remove the hold
-
-    **Example:**
-
-    .. code:: python
-
-        driver.hold_kernel(kernel="5.15.0-119-generic")
     """
     state = _state("kernels,next")
     boot = state.boot
@@ -162,21 +137,13 @@ def hold_kernel(kernel: str = "") -> Generator[Command, None, None]:
 
 
 @operation()
-def loaded(
-    version: str, allow_disruption: bool = False, later: bool = False
-) -> Generator[Command, None, None]:
+def loaded(version: str, allow_disruption: bool = False, later: bool = False) -> Commands:
     """
     Load that version of the module; another version is unloaded first.
 
     + version: of the driver, eg ``535.154.05``
     + allow_disruption: even while a process has a libnccl mapped or holds a GPU
     + later: a reboot follows, so a module that cannot be loaded now is not a failure
-
-    **Example:**
-
-    .. code:: python
-
-        driver.loaded(version="535.154.05")
     """
     modules = _state("loaded").loaded
     if modules is not None and modules.nvidia == version:
@@ -184,31 +151,24 @@ def loaded(
         return
     # A module that is not loaded has no users.
     harmless = modules is not None and not modules.nvidia
-    change = script(
+    yield script(
         "module",
         version=version,
         later=_word(later),
         allow=_word(allow_disruption or harmless),
     )
-    yield unchecked(change) if later else change
 
 
 @operation()
 def no_nouveau(
     kernels: Sequence[str] = (), allow_disruption: bool = False, later: bool = False
-) -> Generator[Command, None, None]:
+) -> Commands:
     """
     Blacklist nouveau, rebuild the initramfs of kernels that contains it, and unload it.
 
     + kernels: those whose initramfs is rebuilt
     + allow_disruption: even while a process has a libnccl mapped or holds a GPU
     + later: a reboot follows, so a module that cannot be unloaded now is not a failure
-
-    **Example:**
-
-    .. code:: python
-
-        driver.no_nouveau(kernels=["6.1.0-37-amd64"])
     """
     state = _state("loaded,nouveau")
     away = state.nouveau is not None and (state.nouveau.blacklists or state.nouveau.cmdline)
@@ -218,7 +178,7 @@ def no_nouveau(
     if away and not kernels and not is_there:
         host.noop("nouveau is blacklisted")
         return
-    change = script(
+    yield script(
         "nouveau",
         kernels=" ".join(kernels),
         later=_word(later),
@@ -226,24 +186,15 @@ def no_nouveau(
         # A blacklist affects no running process; unloading a module may.
         allow=_word(allow_disruption or not is_there),
     )
-    yield unchecked(change) if later else change
 
 
 @operation()
-def persistence(
-    later: bool = False, allow_disruption: bool = False
-) -> Generator[Command, None, None]:
+def persistence(later: bool = False, allow_disruption: bool = False) -> Commands:
     """
     Turn persistence mode on permanently: by the driver's daemon, or a unit of ours if it has none.
 
     + later: a reboot follows, so it is not a failure if it cannot be turned on now
     + allow_disruption: reload systemd even while a running container has GPUs
-
-    **Example:**
-
-    .. code:: python
-
-        driver.persistence()
     """
     state = _state("loaded,smi,units")
     gpus = state.smi.gpus if state.smi else ()
@@ -253,8 +204,7 @@ def persistence(
         host.noop("persistence mode is on")
         return
     given = {"allow_reload": _word(allow_disruption), "backups": replacement.backups()}
-    change = script("persistence", later=_word(later), **given)
-    yield unchecked(change) if later else change
+    yield script("persistence", later=_word(later), **given)
 
 
 @operation()
@@ -264,7 +214,7 @@ def reboot(
     drain: str = "",
     resume: str = "",
     allow_disruption: bool = False,
-) -> Generator[Command, None, None]:
+) -> Commands:
     """
     Reboot a node whose driver needs it, and wait for it; use it with ``_serial=True``. No further
     node is rebooted after the first that does not return with a working driver.
@@ -275,12 +225,6 @@ def reboot(
     + resume: a command on this machine after it, with ``{node}``
     + allow_disruption: even while a process uses a GPU, a user's process runs, or a container that
       would be lost sees a GPU
-
-    **Example:**
-
-    .. code:: python
-
-        driver.reboot(version="535.154.05", _serial=True)
     """
     if _is_right(_state("kernels,loaded"), version):
         host.noop(f"nvidia {version} is loaded, and the running kernel is installed")
@@ -289,7 +233,7 @@ def reboot(
     given = {"version": version, "mark": restart.MARK, "allow": _word(allow_disruption)}
     both = [script("reboot", **given, trainer=user, look=look) for look in ("yes", "no")]
     # It looks at the node in a new session: this one ends with the reboot.
-    yield unchecked(FunctionCommand(restart.roll_out, [version, *both, drain, resume], {}))
+    yield FunctionCommand(restart.roll_out, [version, *both, drain, resume], {})
 
 
 def _word(value: bool) -> str:

@@ -4,8 +4,6 @@
 # Needs: writers closed place containers noted
 # Given: owner
 # shellcheck shell=sh disable=SC2154,SC2015
-set -u
-LC_ALL=C; export LC_ALL
 eval "$owner"
 fail() { echo "gpu-node: persistence mode: $1" >&2; exit 1; }
 # It can hang for minutes if the module has a problem.
@@ -15,12 +13,6 @@ smi() {
 off() { smi --query-gpu=persistence_mode --format=csv,noheader 2>&1 | grep -v '^Enabled$'; }
 # nvidia-smi and the daemon would load the module, whatever the reason is that it is not loaded.
 is_loaded() { [ -d /sys/module/nvidia ]; }
-# unit_file FILE: its text is stdin; a file that has that text stays, as systemd goes by its time
-unit_file() {
-  text=$(cat)
-  [ "$(cat "$1" 2>/dev/null)" != "$text" ] || return 0
-  printf '%s\n' "$text" | put "$1" || fail "$1 cannot be written"
-}
 # load UNIT: have systemd read its files again where they have changed
 load() {
   [ -d /run/systemd/system ] || return 0
@@ -46,7 +38,7 @@ for folder in /etc/systemd/system /usr/lib/systemd/system /lib/systemd/system; d
   if grep -q '^ExecStart=.* --no-persistence-mode' "$folder/$unit.service"; then
     drop=/etc/systemd/system/$unit.service.d
     start=$(sed -n 's/^ExecStart=//p' "$folder/$unit.service" | sed 's/ --no-persistence-mode//')
-    unit_file "$drop/gpu-node.conf" <<END
+    put "$drop/gpu-node.conf" <<END || fail "$drop/gpu-node.conf cannot be written"
 [Service]
 ExecStart=
 ExecStart=$start
@@ -62,7 +54,7 @@ done
 if [ -z "$has_unit" ] && command -v systemctl >/dev/null 2>&1; then
   own=gpu-node-persistence.service
   [ -n "$smi" ] || fail 'there is no nvidia-smi'
-  unit_file "/etc/systemd/system/$own" <<END
+  put "/etc/systemd/system/$own" <<END || fail "$own cannot be written"
 # Written by gpu-node: after a boot persistence mode would be off.
 [Unit]
 Description=Persistence mode of the NVIDIA GPUs

@@ -15,8 +15,7 @@ from pyinfra.connectors.base import BaseConnector
 
 from gpu_node.deploy.engine.baseline import states
 from gpu_node.deploy.engine.planning import wanted_of
-from gpu_node.deploy.engine.rights import of_operation
-from gpu_node.deploy.engine.run import Slot, run_of
+from gpu_node.deploy.engine.run import Slot, of_operation, run_of
 from gpu_node.deploy.engine.scripts import RUN_SECONDS
 from gpu_node.drift.engine.check import check
 from gpu_node.drift.engine.finding import Finding

@@ -3,8 +3,6 @@
 # Needs: lock containers boot_ends in_use
 # Disturbs: reboot
 # shellcheck shell=sh disable=SC2154
-set -u
-LC_ALL=C; export LC_ALL
 if [ "$(cat /sys/module/nvidia/version 2>/dev/null)" = "$version" ] &&
   [ ! -d /sys/module/nouveau ] && [ -e "/lib/modules/$(uname -r)" ]; then
   echo 'gpu-node: reboot: no longer needed'

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
+from pyinfra import host
 from pyinfra.api import deploy
 
 from gpu_node.deploy.driver import operations as driver
+from gpu_node.deploy.engine.failures import apart, whole
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.proof import refuse
 from gpu_node.drift.driver import (
@@ -22,6 +23,7 @@ from gpu_node.drift.driver.subjects import KernelRelease
 from gpu_node.drift.driver.target import source_of, survives_boot, target
 from gpu_node.drift.engine.check import check
 from gpu_node.drift.engine.finding import Severity
+from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.rule import Rule
 
 _BUILT = (rules.module_not_built, rules.boots_without)
@@ -52,7 +54,7 @@ def reboots(plan: Plan) -> bool:
 
 def reloads(plan: Plan) -> bool:
     """Whether systemd is reloaded for a unit that it has not read, because that is allowed."""
-    return plan.allow_disruption and bool(plan.findings_of(rules_persistence.unit_waits))
+    return plan.allow_disruption and bool(plan.findings_of(RULES["driver.unit-waits"]))
 
 
 @deploy("Driver")
@@ -77,11 +79,13 @@ def converge(plan: Plan) -> None:
     _install(plan)
     if version is None:
         return
-    running = _running(plan)
-    # Where nothing is to be loaded, no kernel waits for the running one's module: pyinfra runs one
-    # operation on all nodes at a time, and nodes then build together.
-    loads = plan.repairs(rules_module.nouveau, *_LOADED)
-    _kernels(plan, version, "error", lambda kernel: kernel == running or not loads)
+    _kernels(plan, version, "error")
+    # A build that failed for another kernel does not keep the running one's module from loading.
+    with apart(host, _running(plan)):
+        _load(plan, version)
+
+
+def _load(plan: Plan, version: str) -> None:
     if plan.repairs(rules_module.nouveau):
         driver.no_nouveau(
             name="Disable nouveau",
@@ -96,8 +100,6 @@ def converge(plan: Plan) -> None:
             allow_disruption=plan.allow_disruption,
             later=reboots(plan),
         )
-    # After the running kernel: the next kernel's headers may not be available.
-    _kernels(plan, version, "error", lambda kernel: kernel != running and loads)
 
 
 @deploy("Driver, what can wait")
@@ -119,10 +121,11 @@ def rest(plan: Plan) -> None:
             allow_disruption=plan.allow_disruption,
         )
     _dkms(plan, "warning")
-    _kernels(plan, version, "warning", lambda kernel: True)
-    # Last: the kernel that then boots has its module now, or the area has failed.
+    _kernels(plan, version, "warning")
+    # The kernel that then boots has its module now.
     if plan.repairs(rules.kernel_hold, severity="warning"):
-        driver.hold_kernel(name="Release the held kernel")
+        with whole(host):
+            driver.hold_kernel(name="Release the held kernel")
 
 
 @deploy("Restart")
@@ -195,34 +198,32 @@ def _running(plan: Plan) -> str:
     return plan.state.driver.kernels.running if plan.state.driver.kernels else ""
 
 
-def _kernels(
-    plan: Plan, version: str, severity: Severity, is_chosen: Callable[[str], bool]
-) -> None:
-    """Install headers and module for the chosen kernels of a severity's findings, one by one.
+def _kernels(plan: Plan, version: str, severity: Severity) -> None:
+    """Install headers and module for the kernels of a severity's findings, the running one first.
 
-    The running one is first.
+    If one fails, the others go on: its headers may not be available.
     """
     running = _running(plan)
     source, manager = source_of(plan.state.driver, version), plan.state.nccl.manager
     lacking = _releases(plan, severity, rules.headers_missing)
     bare = _releases(plan, severity, *_BUILT)
-    chosen = filter(is_chosen, dict.fromkeys([*lacking, *bare]))
-    for kernel in sorted(chosen, key=lambda each: each != running):
-        if kernel in lacking and manager not in (None, "none"):
-            driver.packages(
-                name=f"Install the headers of {kernel}",
-                manager=manager,
-                kernels=[kernel],
-                allow_disruption=plan.allow_disruption,
-            )
-        if kernel in bare and source is not None:
-            driver.module(
-                name=f"Build nvidia {version} for {kernel}",
-                kernel=kernel,
-                version=version,
-                source=source.name,
-                allow_disruption=plan.allow_disruption,
-            )
+    for kernel in sorted(dict.fromkeys([*lacking, *bare]), key=lambda each: each != running):
+        with apart(host, kernel):
+            if kernel in lacking and manager not in (None, "none"):
+                driver.packages(
+                    name=f"Install the headers of {kernel}",
+                    manager=manager,
+                    kernels=[kernel],
+                    allow_disruption=plan.allow_disruption,
+                )
+            if kernel in bare and source is not None:
+                driver.module(
+                    name=f"Build nvidia {version} for {kernel}",
+                    kernel=kernel,
+                    version=version,
+                    source=source.name,
+                    allow_disruption=plan.allow_disruption,
+                )
 
 
 def _releases(plan: Plan, severity: Severity, *lacking: Rule) -> list[str]:

@@ -1,20 +1,36 @@
-"""The states of the nodes before the run: each node is probed once."""
+"""The states of the nodes before the run: each node is probed once, or was just before it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from pyinfra.api import Host, State
 from pyinfra.api.exceptions import ConnectError
 
-from gpu_node.deploy.engine.hooks import hooks
-from gpu_node.deploy.engine.run import run_of
+from gpu_node.deploy.engine.plan import hooks
+from gpu_node.deploy.engine.run import Run, run_of
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.facts.ask.patience import GivenUp, Patience
-from gpu_node.facts.ask.session import ProbeError, fresh, probe, tune
+from gpu_node.facts.ask.session import ProbeError, fresh, is_recent, probe, tune
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.bounds import not_understood
 from gpu_node.facts.probe.peers import peers_of
+from gpu_node.inventories.schema import NodeWanted
+
+# How old an answer may be that gpu-node had before the run.
+MOST_SECONDS = 120
+
+
+def handed(wanted: NodeWanted, state: NodeState) -> Any:
+    """Return a node's answer for another process: as JSON, with what the inventory wants."""
+    return [wanted.model_dump(mode="json"), state.model_dump(mode="json")]
+
+
+def taken(answer: Any, wanted: NodeWanted) -> NodeState | None:
+    """Return the state in such an answer; None if the inventory wants something else by now."""
+    is_meant = answer and answer[0] == wanted.model_dump(mode="json")
+    return NodeState.model_validate(answer[1]) if is_meant else None
 
 
 def state_of(host: Host) -> NodeState:
@@ -31,7 +47,7 @@ def _ask(host: Host, patience: Patience) -> NodeState | ProbeError:
     try:
         with patience.asking(host):
             tune(host.connector)
-            state = probe(host)
+            state = _from_parent(host) or probe(host)
         settled = [hook.settle(host, state) for hook in hooks()]
         if any(settled):
             # A session has the limits that were there at its start.
@@ -46,6 +62,13 @@ def _ask(host: Host, patience: Patience) -> NodeState | ProbeError:
         return ProbeError(f"no new session: {error}")
     except Exception as error:  # the answer of one node must not end the run of another
         return ProbeError(not_understood(error))
+
+
+def _from_parent(host: Host) -> NodeState | None:
+    """Return the state that gpu-node had before the run; None if that may have changed."""
+    answer = Run.from_parent.get(host.name)
+    state = answer and taken(answer, NodeWanted.from_data(host.data.dict()))
+    return state if state and is_recent(state, host.connector, MOST_SECONDS) else None
 
 
 def states(state: State) -> dict[str, NodeState]:

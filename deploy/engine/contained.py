@@ -14,12 +14,13 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.exceptions import NestedOperationError, PyinfraError
 from pyinfra.api.state import StateOperationHostData
 
-from gpu_node.deploy.engine.effect import Commands, effective
 from gpu_node.deploy.engine.failures import areas, wait
 from gpu_node.deploy.engine.run import run_of
 from gpu_node.facts.probe.bounds import in_words
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.pyinfra_patches import change_operations
+
+Commands = Callable[[], Iterator[PyinfraCommand]]
 
 
 @contextmanager
@@ -39,7 +40,7 @@ def contained(host: Host) -> Iterator[None]:
 
 
 def contain(state: State) -> None:
-    """Make each operation of a run fail only on its node, and an area's if it has no effect.
+    """Make each operation of a run fail only on its node.
 
     Otherwise pyinfra ends the run for all nodes if the commands of an operation cannot be made. A
     second call changes nothing.
@@ -51,8 +52,6 @@ def contain(state: State) -> None:
 
     def change(host: Host, op_hash: str, op_data: StateOperationHostData) -> None:
         commands, within = op_data.command_generator, areas(op_data.global_arguments)
-        if within:
-            commands = effective(commands, sorted(state.get_op_meta(op_hash).names))
         if others := [other for area in within for other in area.behind]:
             commands = _in_turn(commands, state, partial(wait, state, host, op_hash, others))
         op_data.command_generator = _guarded(commands)

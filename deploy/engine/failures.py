@@ -8,7 +8,7 @@ at the end of that operation: each other area would delay the other nodes for as
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -68,13 +68,15 @@ def alone(host: Host, name: str, seconds: int, after: Sequence[str] = ()) -> dic
 @contextmanager
 def apart(host: Host, subject: str) -> Iterator[None]:
     """Let a failure of the operations within end only what is about this subject, not its area."""
-    itself = host.state.inventory.get_host(host.name)
-    arguments = itself.current_deploy_kwargs
-    _replace(itself, subject=subject)
-    try:
+    with _replaced(host, lambda area: replace(area, subject=subject)):
         yield
-    finally:
-        itself.current_deploy_kwargs = arguments
+
+
+@contextmanager
+def whole(host: Host) -> Iterator[None]:
+    """Let the operations within run only where no subject of their area has failed."""
+    with _replaced(host, lambda area: replace(area, after=(*area.after, area.name))):
+        yield
 
 
 def put_behind(host: Host, others: Iterable[str]) -> None:
@@ -83,14 +85,26 @@ def put_behind(host: Host, others: Iterable[str]) -> None:
     They must be before this one in the run's order: then no two wait for each other.
     """
     itself = host.state.inventory.get_host(host.name)
-    _replace(itself, behind=tuple(map(host.state.inventory.get_host, others)))
+    behind = tuple(map(host.state.inventory.get_host, others))
+    _replace(itself, lambda area: replace(area, behind=behind))
 
 
-def _replace(host: Host, **fields: Any) -> None:
+@contextmanager
+def _replaced(host: Host, change: Callable[[Area], Area]) -> Iterator[None]:
+    itself = host.state.inventory.get_host(host.name)
+    arguments = itself.current_deploy_kwargs
+    _replace(itself, change)
+    try:
+        yield
+    finally:
+        itself.current_deploy_kwargs = arguments
+
+
+def _replace(host: Host, change: Callable[[Area], Area]) -> None:
     arguments: Mapping[str, Any] = host.current_deploy_kwargs or {}
     area = arguments.get("_if")
     if isinstance(area, Area):
-        changed = {**arguments, "_if": replace(area, **fields)}
+        changed = {**arguments, "_if": change(area)}
         host.current_deploy_kwargs = cast(AllArguments, changed)
 
 
@@ -162,16 +176,6 @@ def _log_failure(host: Host, area: Area, lost: str) -> None:
     )
 
 
-def failed(host: Host) -> tuple[str, ...]:
-    """Return the areas that failed on a node, in the order of the failures."""
-    return tuple(node_of(host).failed)
-
-
 def leave(state: State) -> None:
     """Fail the nodes that are out of the run: nothing more is tried or printed about them."""
-    state.fail_hosts({host for host in state.active_hosts if out(host)})
-
-
-def out(host: Host) -> str:
-    """Return why a node is out of the run; empty if it is not."""
-    return node_of(host).out
+    state.fail_hosts({host for host in state.active_hosts if node_of(host).out})

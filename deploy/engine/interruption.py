@@ -15,16 +15,12 @@ from gpu_node.deploy.engine.run import node_of
 from gpu_node.facts.ask.session import is_open
 from gpu_node.inventories import interrupt, pyinfra_patches
 from gpu_node.inventories.connection.connector import adopt
-from gpu_node.inventories.escape import visible
 
 _INTERRUPTED = f"{interrupt.LINE}, not proved; the next run finishes"
 
 
 class _Errors(BaseStateCallback):
-    """Notes the area that failed; reports a broken connection, which pyinfra does not name.
-
-    At the end it repeats which files were replaced behind a link.
-    """
+    """Notes the area that failed; reports a broken connection, which pyinfra does not name."""
 
     @staticmethod
     @override
@@ -37,7 +33,7 @@ class _Errors(BaseStateCallback):
         state: State, host: Host, op_hash: str, retry_count: int = 0, max_retries: int = 0
     ) -> None:
         failures.note(state, host, op_hash)
-        if not is_open(host.connector) and not failures.out(host):
+        if not is_open(host.connector) and not node_of(host).out:
             logger.error(
                 f"{host.print_prefix}the connection to the node broke during this operation; "
                 "run again when the node is back: that run finishes the work"
@@ -47,12 +43,6 @@ class _Errors(BaseStateCallback):
     @override
     def operation_end(state: State, op_hash: str) -> None:
         failures.leave(state)
-
-    @staticmethod
-    @override
-    def host_disconnect(state: State, host: Host) -> None:
-        for line in node_of(host).links:
-            logger.warning(f"{host.print_prefix}{visible(line)}")
 
 
 def _answer() -> str:

@@ -11,20 +11,22 @@ from pyinfra.api.exceptions import PyinfraError
 
 from gpu_node.deploy.engine.baseline import nodes_of, state_of, states
 from gpu_node.deploy.engine.failures import areas
-from gpu_node.deploy.engine.hooks import hooks
-from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.engine.plan import Plan, hooks
 from gpu_node.deploy.engine.run import Slot, node_of, run_of
 from gpu_node.deploy.engine.scope import part_of
 from gpu_node.drift.engine.check import judge
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.judgement import Judged, Judgement
+from gpu_node.drift.engine.judgement import Judgement
+from gpu_node.drift.engine.nodes import Judged
 from gpu_node.drift.ranges import ranges
 from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.bounds import not_understood
 from gpu_node.facts.probe.request import request_of
+from gpu_node.inventories.connection.names import INVENTORY
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.schema import InventoryError, NodeWanted
+from gpu_node.inventories.value_places import ValuePlaces
 
 # The judgements, and the states of each: states are compared by identity, and must live as long as
 # the judgement.
@@ -39,7 +41,11 @@ def wanted_of(host: Host) -> NodeWanted:
     try:
         return NodeWanted.from_data(host.data.dict())
     except InventoryError as error:
-        raise PyinfraError(f"{host.name}: {error}") from error
+        inventory = host.data.get(INVENTORY)
+        if inventory is None:
+            raise PyinfraError(f"{host.name}: {error}") from error
+        lines = ValuePlaces(inventory).explained(error, host.name, host.groups, host.data.dict())
+        raise PyinfraError("\n".join(lines)) from error
 
 
 def judged(state: State, read: Mapping[str, NodeState]) -> Judgement:
@@ -131,7 +137,7 @@ def _planned(host: Host) -> Plan:
             made[host.name] = plan = _plan(host)
             # Each node asks whether another one changes: an error in that must break only its own
             # plan.
-            _ = changes(plan), plan.manual
+            changes(plan)
         except (ProbeError, PyinfraError) as error:
             made[host.name] = error
         except Exception as error:  # of whatever class: an answer of the node's made it

@@ -2,8 +2,7 @@
 # Variables: manager, program (as PATH has it), packages (with blanks between), backups.
 # Needs: writers closed place sent lock proxy containers package_locks no_answer noted transaction_deb transaction_rpm transaction
 # shellcheck shell=sh disable=SC2034,SC2154
-set -uf
-LC_ALL=C; export LC_ALL
+set -f
 umask 022
 fail() { echo "gpu-node: $program: $1" >&2; exit 1; }
 ! command -v "$program" >/dev/null 2>&1 || exit 0

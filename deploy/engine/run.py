@@ -2,20 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Generic, TypeVar, cast
+from types import MappingProxyType
+from typing import Any, ClassVar, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
+from gevent.event import AsyncResult
+from gevent.pool import Pool
 from pyinfra.api import Host, State
+from pyinfra.api.arguments import CONNECTOR_ARGUMENT_KEYS
 
-from gpu_node.deploy.engine.ask_all import AskAll
+from gpu_node.facts.ask.execute import Rights
+from gpu_node.facts.ask.gather import PARALLEL
 from gpu_node.facts.ask.patience import Patience
 from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.node import NodeState
 
 T = TypeVar("T")
+
+
+class AskAll(Generic[T]):
+    """The answers of the nodes of one run, by name."""
+
+    def __init__(self) -> None:
+        self._result: AsyncResult[Mapping[str, T]] | None = None
+
+    def answers(self, state: State, ask: Callable[[Host], T]) -> Mapping[str, T]:
+        """Return the result of `ask` for each node that is still in the run; called once each.
+
+        An error that it raises is raised for every node.
+        """
+        if self._result is None:
+            result = self._result = AsyncResult()
+            try:
+                hosts = list(state.active_hosts)
+                results = Pool(PARALLEL).map(ask, hosts)
+                result.set({host.name: each for host, each in zip(hosts, results, strict=True)})
+            except BaseException as error:
+                result.set_exception(error)
+                raise
+        answers: Mapping[str, T] = self._result.get()
+        return answers
+
+    def known(self) -> Mapping[str, T]:
+        """Return the answers so far, without asking."""
+        if self._result is None or not self._result.ready():
+            return {}
+        answers: Mapping[str, T] = self._result.get()
+        return answers
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +78,6 @@ class NodeRun:
     lines: dict[str | None, list[str]] = field(default_factory=dict)
     # Whether this run keeps there what was before it: `gpu-node restore` can take it back.
     is_recorded: bool = False
-    # Which replaced files were reached by a link, and where they are.
-    links: list[str] = field(default_factory=list)
     # Why it is out of the run; empty if it is not.
     out: str = ""
     # Its state after the changes.
@@ -54,6 +88,8 @@ class NodeRun:
 class Run:
     """What is known about a run."""
 
+    # The answers that gpu-node, whose child this process is, has had just before, by nodes' names.
+    from_parent: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     nodes: dict[str, NodeRun] = field(default_factory=dict)
     # Its day, in this machine's time zone: what is off until then is so until the run ends.
     day: date = field(default_factory=date.today)
@@ -67,10 +103,6 @@ class Run:
     is_announced: bool = False
     is_summed_up: bool = False
     _kept: dict[Slot[Any], Any] = field(default_factory=dict)
-
-    def node(self, host: Host) -> NodeRun:
-        """Return what is known about a node."""
-        return self.nodes.setdefault(host.name, NodeRun())
 
     def of(self, slot: Slot[T]) -> T:
         """Return what the owner of a slot keeps in this run."""
@@ -90,4 +122,17 @@ def run_of(state: State) -> Run:
 
 def node_of(host: Host) -> NodeRun:
     """Return what is known about a node in its run."""
-    return run_of(host.state).node(host)
+    return run_of(host.state).nodes.setdefault(host.name, NodeRun())
+
+
+def of_operation(state: State, host: Host) -> Rights:
+    """Return the rights of a host's current operation, for what its functions execute."""
+    data = state.get_op_data_for_host(host, cast(str, host.executing_op_hash))
+    arguments = dict(data.global_arguments)
+    return {key: arguments[key] for key in CONNECTOR_ARGUMENT_KEYS if key in arguments}
+
+
+def of_inventory(host: Host) -> Rights:
+    """Return the rights of root if the inventory allows sudo; else those of the SSH user."""
+    data = host.data.dict()
+    return {"_sudo": True} if data.get("_sudo") else {}

@@ -18,7 +18,7 @@ from pyinfra.connectors.util import CommandOutput
 from pyinfra.context import ctx_host
 from typing_extensions import override
 
-from gpu_node.deploy.engine.hooks import hooks
+from gpu_node.deploy.engine.plan import hooks
 from gpu_node.deploy.engine.run import node_of
 from gpu_node.facts.packages import locks as package_locks
 from gpu_node.facts.packages.sources import HELD as HELD
@@ -44,10 +44,12 @@ NOTE = package_locks.NOTE
 PATIENCE_SECONDS, RUN_SECONDS = 300, 600
 # What a look ahead needs of the engine, beside what an area has for its script: it changes nothing.
 _LOOKS = ("proxy", "no_answer", "transaction_deb", "transaction_rpm")
+# All scripts begin so.
+HEAD = "set -u\nLC_ALL=C; export LC_ALL"
 # These define only functions; a script also calls them when it runs as another user.
 _FUNCTIONS = (
-    *("writers", "closed", "as_user_within", "place", "record", "pending", "no_answer", "pip_left"),
-    "find_pip",
+    *("writers", "closed", "as_user_within", "place", "record", "noted", "pending", "no_answer"),
+    "environment_pip",
 )
 # What a script gets by its line `# Given: NAME ...`, beside what areas have for it (`Hooks.given`).
 _GIVEN = {"owner": OWNER, "as_user": AS_USER, **dict([HIDE, PROCESS])}
@@ -108,8 +110,6 @@ class Script(StringCommand):
     ) -> tuple[bool, CommandOutput]:
         done, output = self.run(state, host, connector_arguments)
         node_of(host).is_recorded |= done and bool(_RECORDS.search(self.get_raw_value()))
-        if links := _links(output):
-            node_of(host).links += links
         # pyinfra prints the output of a command that failed: it has been shown.
         return done, output if done else CommandOutput([])
 
@@ -123,13 +123,6 @@ class Script(StringCommand):
 
 # The variable of the scripts that record what they change.
 _RECORDS = re.compile(r"^backups=(?!'')", re.MULTILINE)
-# The line of replace.sh about a file that is reached by a link.
-_LINK = re.compile(r"gpu-node: (/.{1,1000} leads to /.{1,1000}: that file was replaced, .*)")
-
-
-def _links(output: CommandOutput) -> list[str]:
-    """Return what a script's output has about the files that links led to."""
-    return [match[1] for line in output.stdout_lines[-20:] if (match := _LINK.fullmatch(line))]
 
 
 def origin() -> str:
@@ -189,7 +182,12 @@ def _script(
     for each in dict.fromkeys([*first, last]):
         more |= given(each)
     body = "\n".join(
-        [*_assignments({**variables, **more}), *("\n" + text(each) for each in first), text(last)]
+        [
+            HEAD,
+            *_assignments({**variables, **more}),
+            *("\n" + text(each) for each in first),
+            text(last),
+        ]
     )
     return Script(body) if stdin is None else Script(body, _stdin=[stdin])
 
@@ -218,7 +216,7 @@ def as_run(name: str, head: str = "", **variables: str) -> str:
     """Return `name`.sh with its variables and functions, without what only root may do."""
     first = (f"\n{text(each)}\n" for each in needed(name) if each in _FUNCTIONS)
     return "".join(
-        [head, *(f"{assignment}\n" for assignment in _assignments(variables)), *first, text(name)]
+        [f"{HEAD}\n{head}", *(f"{each}\n" for each in _assignments(variables)), *first, text(name)]
     )
 
 

@@ -13,7 +13,7 @@ import click
 from pyinfra.api import Host, State
 from pyinfra.api.state import BaseStateCallback
 from pyinfra_cli.cli import cli
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from typing_extensions import override
 
 from gpu_node.deploy.engine.planning import any_changes, judged, unread, wanted_of
@@ -23,6 +23,7 @@ from gpu_node.drift.report import brief, table
 from gpu_node.drift.report.formats import printed
 from gpu_node.drift.report.model import Report, report_of
 from gpu_node.drift.report.seen import Seen
+from gpu_node.drift.report.view import View
 from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import peers_of
@@ -41,19 +42,13 @@ def announce(state: State) -> None:
     before = _report(state, run.baseline.known())
     has_changes = any_changes(state)
     console = _console()
-    whole = table.render(before, console.width, next_step=False)
+    whole = table.render(View(before), console.width, next_step=False)
     _print(brief.announcement(before) if has_changes else whole, console)
     if has_changes:
         state.add_callback_handler(_AtTheEnd())
     elif not any(finding.fixable for host in before.hosts.values() for finding in host.findings):
-        click.echo(nothing_to_repair(before), err=True)
+        click.echo(brief.unrepaired(before), err=True)
     click.echo(err=True)
-
-
-def nothing_to_repair(report: Report) -> str:
-    """Return the line about a run that changes no node."""
-    answered = any(not host.error for host in report.hosts.values())
-    return brief.unrepaired(report) if answered else "No node could be read."
 
 
 class _AtTheEnd(BaseStateCallback):
@@ -68,8 +63,9 @@ class _AtTheEnd(BaseStateCallback):
             run.is_summed_up = True
             unplanned = unread(state)
             answers = {name: _answer(node, unplanned.get(name)) for name, node in run.nodes.items()}
-            after, console = _report(state, answers), _console()
-            _print(table.render(after, console.width, of_run=_options()), console)
+            after, console = View(_report(state, answers), options=_options()), _console()
+            whole = table.render(after, console.width, again=True)
+            _print(Group(whole, table.answer(after, console.width)), console)
 
 
 def _answer(node: NodeRun, unplanned: ProbeError | None) -> NodeState | ProbeError:

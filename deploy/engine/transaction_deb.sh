@@ -64,6 +64,17 @@ lift() { return 1; }
 barred() { :; }
 # coming: the names and versions of the plan's new packages
 coming() { echo "$plan" | sed -n 's/^Inst \([^ :]*\)[^ ]* (\([^ ]*\) .*/\1 \2/p'; }
+# needed: the names and exact versions that a refused plan lacks, and the package that needs them
+needed() {
+  echo "$plan" | awk '
+    match($0, /(Pre-)?Depends: [^ ]+ \(= [^ )]*\) but /) {
+      if ($2 == ":") asker = $1
+      split(substr($0, RSTART, RLENGTH), words, " ")
+      gsub(/:.*/, "", words[2]); gsub(/:.*/, "", asker)
+      sub(/\)/, "", words[4])
+      print words[2], words[4], asker
+    }'
+}
 # harm: what the plan removes, replaces beside the named packages, or boots
 harm() {
   echo "$plan" | awk -v named=" $named " '

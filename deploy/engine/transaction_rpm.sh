@@ -125,6 +125,8 @@ planned() {
 }
 # coming: the names and versions of the plan's new packages
 coming() { planned | sed -n 's/^new //p'; }
+# needed: dnf and yum take what fits by themselves
+needed() { :; }
 # harm: what the plan removes, replaces beside the named packages, or boots
 harm() {
   planned | awk -v named=" $named " '

@@ -30,12 +30,6 @@ def blocks(path: str, user: str, top: str, end: str = "") -> Commands:
     + user: whose file it is
     + top: the text of the block at the top, with its newlines; empty for no block
     + end: the text that a block at the end repeats
-
-    **Example:**
-
-    .. code:: python
-
-        env.blocks(path="/root/.bashrc", user="root", top="export OMP_NUM_THREADS='8'\\n")
     """
     edit, done = partial(with_blocks, blocks=Blocks(top, end)), "has what is wanted"
     yield from edited(path, edit, done, absent="empty", check=BASH_CHECK, user=user)

@@ -2,5 +2,4 @@
 # Variables: those of as_user_within.sh, run (the script).
 # Needs: as_user_within
 # shellcheck shell=sh disable=SC2154
-set -u
 as_user_within 300 "$run"

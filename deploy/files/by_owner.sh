@@ -3,16 +3,15 @@
 # Variables: prefix (the environment), run (the script), owner (sh of facts/probe/owner.py), tidy (what stands
 # before the script where another account runs it), pushed (the wheel that sent.sh took over, or empty), backups.
 # shellcheck shell=sh disable=SC2034,SC2154
-set -u
 fail() { echo "gpu-node: $prefix: $1" >&2; exit 1; }
 eval "$owner"
 python=$prefix/bin/python3
 [ -x "$python" ] || python=$prefix/bin/python
-# pip of its base runs where it has none, see find_pip.sh.
+# pip of its base runs where it has none, see environment_pip.sh.
 by_base=yes
 for each in "$prefix"/lib*/python*/*-packages/pip; do [ ! -d "$each" ] || by_base=; done
 account=$(environment_owner "$prefix" "$python" 2>&1) || fail "$account; nothing was changed"
-note wheels "$account" "$prefix"
+note "${by_base:+base-}wheels" "$account" "$prefix"
 cd / || fail "cannot work in /; nothing was changed"
 # What a job imports from elsewhere is not the environment's, and may be another user's.
 unset PYTHONPATH

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 
+import gevent
 from pyinfra import logger
 from pyinfra.api import Host, State
 from pyinfra.connectors.base import BaseConnector
 
-from gpu_node.deploy.engine.rights import of_operation
-from gpu_node.deploy.files.replace import confirm, restore
+from gpu_node.deploy.engine.run import of_inventory, of_operation
+from gpu_node.deploy.files.replace import confirm, reread, restore
 from gpu_node.deploy.files.trial import SESSION_SECONDS, trouble
 from gpu_node.facts.ask.execute import NoAnswer, Rights, execute
+from gpu_node.facts.ask.patience import GivenUp
 from gpu_node.facts.ask.session import fresh
+from gpu_node.facts.limits.unsettled import Waiting
+from gpu_node.facts.probe.request import request_of
 from gpu_node.inventories.escape import visible
 
 # How long the node waits for a new session to confirm a change before it undoes the change.
 CONFIRM_SECONDS = 60
+# How long a node may delay the others while its unconfirmed changes are settled.
+ALL_SECONDS = 60
 RESTORED = "the earlier file was restored"
 # Returns what is wrong with a new session; empty if nothing is.
 Complaint = Callable[[Host, BaseConnector], str]
@@ -37,12 +44,38 @@ def keep_or_restore(
     `accounts` are other accounts whose sessions it affects.
     """
     rights = of_operation(state, host)
-    reason = not_kept(host, path, rights, after, complaint, user, accounts)
-    if not reason:
-        return True
-    outcome = put_back(host, path, user, rights)
-    logger.error(f"{host.print_prefix}{visible(reason)}: {outcome}")
-    return False
+    failure = settled(host, path, rights, after, user, accounts, complaint)
+    if failure:
+        logger.error(f"{host.print_prefix}{failure}")
+    return not failure
+
+
+def settled(
+    host: Host,
+    path: str,
+    rights: Rights,
+    after: str = "",
+    user: str = "",
+    accounts: Sequence[str] = (),
+    complaint: Complaint | None = None,
+    is_reread: bool = False,
+) -> str:
+    """Confirm a replaced file over a new session, else restore it; return why, or nothing.
+
+    `is_reread`: its daemon has not read it yet.
+    """
+    reason = _unread(host, path, rights) if is_reread else ""
+    reason = reason or not_kept(host, path, rights, after, complaint, user, accounts)
+    return reason and f"{visible(reason)}: {put_back(host, path, user, rights)}"
+
+
+def _unread(host: Host, path: str, rights: Rights) -> str:
+    """Have a daemon read an unconfirmed file; return why it did not."""
+    try:
+        done, output = execute(host.connector, reread(path), SESSION_SECONDS, rights)
+    except NoAnswer as error:
+        return str(error)
+    return "" if done else output.stderr or "its daemon did not read it"
 
 
 def not_kept(
@@ -88,3 +121,35 @@ def left_to_node(failure: str) -> str:
         f"it could not be restored ({failure}); the node restores it {CONFIRM_SECONDS} s after it "
         "was written"
     )
+
+
+def settle(host: Host, waiting: Sequence[Waiting]) -> bool:
+    """Confirm each change over a new session, else undo it; return whether any was settled.
+
+    A dry run settles nothing. Raises GivenUp if it takes too long: the node itself undoes what is
+    not confirmed.
+    """
+    if "--dry" in sys.argv:
+        return False
+    paths = ", ".join(dict.fromkeys(each.path for each in waiting))
+    late = GivenUp(
+        f"unconfirmed changes of an earlier run were not settled within {ALL_SECONDS} s ({paths}); "
+        f"nothing else was changed: look at the node, and run again with --limit {host.name}"
+    )
+    with gevent.Timeout(ALL_SECONDS, late):
+        for each in waiting:
+            _settle(host, each)
+    return bool(waiting)
+
+
+def _settle(host: Host, each: Waiting) -> None:
+    rights = of_inventory(host)
+    subject = f"{host.print_prefix}{visible(each.path)}: an earlier run was cut off"
+    # A file in a home affects only its owner; the others affect all accounts.
+    accounts = () if each.user else (request_of(host.data.dict()).user,)
+    # A reboot or a killed run may have kept its daemon from reading it.
+    failure = settled(host, each.path, rights, each.after, each.user, accounts, is_reread=True)
+    if failure:
+        logger.error(f"{subject}: {failure}")
+    else:
+        logger.warning(f"{subject}: a new session confirmed its change")

@@ -1,27 +1,30 @@
-"""Downloads for nodes without internet: fetched once for all, checked, and kept."""
+"""Downloads for nodes without internet: fetched once for all, checked, kept, and sent."""
 
 from __future__ import annotations
 
-import base64
-import csv
 import hashlib
-import io
 import os
 import re
 import subprocess
 import sys
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from gevent import get_hub
 from gevent.lock import BoundedSemaphore
 from pyinfra import logger
 from pyinfra.api import Host, State
+from pyinfra.connectors.util import CommandOutput
+from typing_extensions import override
 
 from gpu_node.deploy.engine.run import Slot, run_of
+from gpu_node.deploy.engine.scripts import Script
 from gpu_node.facts.ask.controller import run_here
+from gpu_node.facts.ask.execute import execute
 from gpu_node.facts.nccl.state import SUPPLY
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.inventories.atomic_write import place
@@ -39,6 +42,12 @@ _OLDEST = 5
 _REQUIREMENT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*==[0-9][A-Za-z0-9.+!_]{0,127}")
 _PYTHON = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3}){1,2}")
 _PLATFORM = re.compile(r"manylinux_2_([0-9]{1,2})_([a-z0-9_]{1,40})")
+
+# A predictable name may already be a link. mktemp(1) gives the folder mode 0700.
+_FOLDER = "mktemp -d /var/tmp/gpu-node-sent.XXXXXX"
+# If a disk hangs, neither command answers.
+_FOLDER_SECONDS = 60
+_NAME = re.compile(r"/var/tmp/gpu-node-sent\.[A-Za-z0-9]+")  # noqa: S108 (made by mktemp)
 
 
 def cache() -> Path:
@@ -103,13 +112,9 @@ def _require_hash(path: Path, hashes: str) -> None:
     wanted = re.findall(r"--hash=sha256:([0-9a-f]{64})", hashes)
     if not wanted:
         return
-    with path.open("rb") as source:
-        digest = hashlib.sha256()
-        while block := source.read(1 << 20):
-            digest.update(block)
-    if digest.hexdigest() not in wanted:
+    if (found := sum_of_file(path)) not in wanted:
         path.unlink()
-        raise ValueError(f"the wheel has sha256 {digest.hexdigest()}, the inventory has another")
+        raise ValueError(f"the wheel has sha256 {found}, the inventory has another")
 
 
 def platforms(newest: str) -> list[str]:
@@ -169,23 +174,53 @@ def _problem(path: Path, checked: set[tuple[str, int, int]]) -> str:
 
 
 def _damage(path: Path) -> str:
-    """Return how a wheel's files differ from its RECORD; empty if they do not."""
+    """Return why a wheel is not whole; empty if it is. The node compares it with its RECORD."""
     try:
         with zipfile.ZipFile(path) as archive:
-            (record,) = [name for name in archive.namelist() if name.endswith(".dist-info/RECORD")]
-            rows = csv.reader(io.StringIO(archive.read(record).decode("utf-8")))
-            sums = {row[0]: row[1].removeprefix("sha256=") for row in rows if row[1:2] > [""]}
-            bad = [name for name, written in sums.items() if _sum(archive, name) != written]
-    except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile, zlib.error) as error:
+            bad = archive.testzip()
+    except (OSError, zipfile.BadZipFile, zlib.error) as error:
         return str(error)
-    if not sums:
-        return "its RECORD names no file"
-    return f"{bad[0]} is not the file that its RECORD names" if bad else ""
+    return f"{bad} is not whole" if bad else ""
 
 
-def _sum(archive: zipfile.ZipFile, name: str) -> str:
+class Upload(Script):
+    """A script that root runs with an uploaded file; sent.sh accepts only the right sha256.
+
+    `make` returns the script for the variables of sent.sh.
+    """
+
+    def __init__(self, file: Path, make: Callable[..., Script]):
+        super().__init__(*make().bits)
+        self.file, self.make = file, make
+
+    @override
+    def run(self, state: State, host: Host, given: Any) -> tuple[bool, CommandOutput]:
+        nothing = CommandOutput([])
+        # Without sudo: only the script runs as root.
+        done, output = execute(host.connector, _FOLDER, _FOLDER_SECONDS)
+        folder = output.stdout_lines[-1] if done and output.stdout_lines else ""
+        if not _NAME.fullmatch(folder):
+            why = visible(output.stderr or folder or "it printed nothing")
+            logger.error(f"{host.print_prefix}no folder in /var/tmp for {self.file.name}: {why}")
+            return False, nothing
+        sent = f"{folder}/{self.file.name}"
+        try:
+            done = host.put_file(str(self.file), sent)
+        except BaseException:
+            done = False
+            raise
+        finally:
+            if not done:
+                execute(host.connector, f"rm -rf {folder}", _FOLDER_SECONDS)
+        if not done:
+            return False, nothing
+        return self.make(sent=sent, sent_sum=sum_of_file(self.file)).run(state, host, given)
+
+
+def sum_of_file(file: Path) -> str:
+    """Return the sha256 of a file of this machine."""
     digest = hashlib.sha256()
-    with archive.open(name) as source:
+    with file.open("rb") as source:
         while block := source.read(1 << 20):
             digest.update(block)
-    return base64.urlsafe_b64encode(digest.digest()).decode("ascii").rstrip("=")
+    return digest.hexdigest()

@@ -40,13 +40,13 @@ kept() {
   noted_was=$(saved "$1") && written "$1" "$noted_was" "$2"
 }
 
-# note KIND WORD...: when this script ends, notes what it has changed: `packages`, or `wheels ACCOUNT PREFIX`, as
-# they differ then; or `copy ACCOUNT PATH`, `module SOURCE VERSION KERNEL` and the like, as they are here, if
+# note KIND WORD...: when this script ends, notes what it has changed: `packages`, or `wheels ACCOUNT PREFIX`
+# (`base-wheels`: by a pip of its base), as they differ then; or `copy ACCOUNT PATH`, `module SOURCE VERSION KERNEL` and the like, as they are here, if
 # it succeeds. ACCOUNT is whose it is, and who can take it back.
 note() {
   noted_kind=$1
   noted_words=$(record "$@")
-  [ "$1" != wheels ] || noted_prefix=$3
+  case $1 in (*wheels) noted_prefix=$3 ;; esac
   noted_before=$(noted_there)
   trap 'noted_code=$?; noted_end; ! command -v clear_sent >/dev/null 2>&1 || clear_sent' EXIT
   trap 'exit 1' HUP INT TERM
@@ -64,7 +64,7 @@ noted_there() {
       ! command -v rpm >/dev/null 2>&1 ||
         rpm -qa --qf 'rpm %{NAME} %{VERSION}-%{RELEASE}\n' 2>/dev/null
       ;;
-    (wheels)
+    (*wheels)
       for each in "$noted_prefix"/lib/python*/site-packages/*.dist-info; do
         # A user may have made it: a line break in a name would begin another line.
         case ${each##*/} in (*[!A-Za-z0-9._+!-]*) continue ;; esac
@@ -77,7 +77,7 @@ noted_there() {
 noted_end() {
   {
     case $noted_kind in
-      (packages | wheels)
+      (packages | *wheels)
         { printf '%s\n' "$noted_before" | sed 's/^/- /'; noted_there | sed 's/^/+ /'; } | sort -k2 |
           awk '{ line = substr($0, 3); count[line]++; sign[line] = $1 }
             END { for (line in count) if (count[line] == 1 && line != "") print sign[line], line }' |

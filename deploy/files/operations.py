@@ -9,8 +9,8 @@ from pyinfra import host
 from pyinfra.api import FunctionCommand, StringCommand, operation
 
 from gpu_node.deploy.engine.run import node_of
+from gpu_node.deploy.files.changes import changed_lines
 from gpu_node.deploy.files.replace import Edit, replace, unread
-from gpu_node.deploy.restore.changes import FORTH, changed_lines
 from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
 
 Command = StringCommand | FunctionCommand
@@ -58,7 +58,7 @@ def edited(
 def keep_lines(path: str, old: FileContent, new: str, shown: Callable[[str], str] = str) -> None:
     """Keep which lines of a file an operation will change, for what a dry run shows."""
     now = shown(old["text"]) if old["exists"] else None
-    _keep(changed_lines(path, now, shown(new), FORTH))
+    _keep(changed_lines(path, now, shown(new)))
 
 
 def _keep(lines: Iterable[str]) -> None:

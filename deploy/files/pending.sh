@@ -7,7 +7,6 @@
 # is in, empty for root's file.
 # Needs: as_user_within place
 # shellcheck shell=sh disable=SC2154
-LC_ALL=C; export LC_ALL
 unit=/etc/systemd/system/gpu-node-undo.service
 wanted=/etc/systemd/system/multi-user.target.wants/${unit##*/}
 

@@ -31,9 +31,10 @@ renamed() {
 # place NEW FILE: replaces FILE by the written file NEW.
 place() { durable "$1" && renamed "$1" "$2"; }
 
-# put FILE: its text is stdin; its mode stays. Only for folders of root. With noted.sh the run keeps what
-# the file was before.
+# put FILE: its text is stdin; its mode stays, and a file that has that text. Only for folders of root. With
+# noted.sh the run keeps what the file was before.
 put() {
   mkdir -p -- "${1%/*}" && rm -f -- "$1.gpu-node" && { [ ! -e "$1" ] || cp -p -- "$1" "$1.gpu-node"; } &&
-    cat >"$1.gpu-node" && { ! command -v kept >/dev/null 2>&1 || kept "$1" "$1.gpu-node"; } && place "$1.gpu-node" "$1" || { rm -f -- "$1.gpu-node"; return 1; }
+    cat >"$1.gpu-node" && if cmp -s -- "$1" "$1.gpu-node"; then rm -f -- "$1.gpu-node"; return; fi &&
+    { ! command -v kept >/dev/null 2>&1 || kept "$1" "$1.gpu-node"; } && place "$1.gpu-node" "$1" || { rm -f -- "$1.gpu-node"; return 1; }
 }

@@ -75,18 +75,15 @@ class Replacement(Script):
 def replace(
     path: str,
     old: FileContent,
-    new: str | None,
+    new: str,
     check: str = "",
     confirm_seconds: int = 0,
     user: str = "",
     then: str = "",
     again: Edit | None = None,
     mode: str = "644",
-    owners: str = "",
 ) -> StringCommand:
     """Return the command that replaces `path`, whose content is `old`, by `new` (Latin-1).
-
-    Where `new` is None the file is removed.
 
     `check` is sh that gets the new and the old file as $1 and $2 and refuses by failing. With
     `confirm_seconds` the node undoes the change unless `confirm` runs in time, and after undoing it
@@ -94,20 +91,38 @@ def replace(
     argument would show it, and passwords in it, to all users. A file in the home of a `user` is
     written as that user, unless it belongs to root. With `again`, which returns the new text for
     another content, a file that another run has written meanwhile is read again. `mode` is that of
-    a new file: 644, or 600 in a folder that only its owner may enter; `owners` are UID:GID of a
-    new file of root, if they are not 0:0.
+    a new file: 644, or 600 in a folder that only its owner may enter.
     """
 
-    def command(old: FileContent, new: str | None) -> Script:
+    def command(old: FileContent, new: str) -> Script:
         before = sum_of(old["text"]) if old["exists"] else ABSENT
-        change = _Change(path, user, mode, before, owners)
-        rest = {"check": check, "then": then, "again": "no" if again is None else "yes"}
-        return change.script(new, confirm_seconds, **rest)
+        change = _Change(path, user, mode, before, sum_of(new))
+        rest = {"check": check, "again": "no" if again is None else "yes"}
+        return change.script(confirm_seconds, then, stdin=printf_format(new), **rest)
 
     first = command(old, new)
     if again is None:
         return first
     return Replacement(first, path, user, lambda now: command(now, again(now["text"])))
+
+
+def put_back(
+    path: str,
+    user: str,
+    before: str,
+    after: str,
+    copy: str,
+    confirm_seconds: int = 0,
+    then: str = "",
+    mode: str = "644",
+    owners: str = "",
+) -> Script:
+    """Return the command that has a file hold what a `copy` on the node holds.
+
+    `before` and `after` are the sha256, or "absent": then it is removed, and `copy` is an empty
+    file. `owners` are UID:GID of a new file of root. The others are those of `replace`.
+    """
+    return _Change(path, user, mode, before, after, owners).script(confirm_seconds, then, copy=copy)
 
 
 @dataclass(frozen=True)
@@ -118,48 +133,52 @@ class _Change:
     user: str
     mode: str
     before: str
+    after: str
     owners: str = ""
 
-    def script(self, new: str | None, seconds: int, check: str, then: str, again: str) -> Script:
+    def script(
+        self,
+        seconds: int,
+        then: str,
+        check: str = "",
+        again: str = "no",
+        copy: str = "",
+        stdin: str | None = None,
+    ) -> Script:
         """Return the script that replaces the file."""
-        after = ABSENT if new is None else sum_of(new)
-        write = self._writing(self.before, after, check, "nothing was changed")
-        given = {"before": self.before, "after": after, "backups": backups(), "again": again}
+        write = self._writing(self.before, self.after, check, "nothing was changed")
+        given = {"before": self.before, "after": self.after, "backups": backups(), "again": again}
         record = {"confirm": str(seconds), "record": "", "undo": "", "then": then}
         if seconds:
             if not confirmed.is_confirmed(self.path):
                 raise ValueError(f"{self.path} is not in facts/limits/confirmed.py: add it there")
             folder = f"{PENDING}/{_key(self.path)}-{backups().rpartition('/')[2]}"
-            record |= {"record": folder, "undo": self._undoing(folder, after, then)}
-        words = {**_records(self.path, self.user), **given, **record, "write": write}
-        return script("replace", _printf_format(new or ""), **words)
+            record |= {"record": folder, "undo": self._undoing(folder, then)}
+        words = {**_records(self.path, self.user), **given, **record, "write": write, "copy": copy}
+        return script("replace", stdin, **words)
 
     def _writing(self, before: str, after: str, check: str, unchanged: str) -> str:
-        owner = "root" if _is_root(self.user) else "user"
+        owner = self.user or "root"
         words = {"file": self.path, "before": before, "after": after, "mode": self.mode}
         words["owners"] = self.owners
         return as_run("write", **words, check=check, owner=owner, unchanged=unchanged)
 
-    def _undoing(self, record: str, after: str, then: str) -> str:
-        write = self._writing(after, self.before, "", "it could not be restored")
+    def _undoing(self, record: str, then: str) -> str:
+        write = self._writing(self.after, self.before, "", "it could not be restored")
         words = _records(self.path, self.user)
         return as_run("undo", **words, record=record, write=write, then=then)
 
 
 def _records(path: str, user: str) -> dict[str, str]:
     """Return the variables of pending.sh, and a file with the beginning of its records' names."""
-    account = "" if _is_root(user) else user
+    # No other user can replace a file of root, or of the system, by a link.
+    account = "" if user == "root" else user
     words = {"pending": PENDING, "user": account, "as_user": AS_USER}
     return {**words, "file": path, "key": _key(path)}
 
 
 def _key(path: str) -> str:
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
-
-
-def _is_root(user: str) -> bool:
-    """Whether a file belongs to root or the system: no other user can replace it by a link."""
-    return user in ("", "root")
 
 
 def confirm(path: str, after: str = "", user: str = "") -> Script:
@@ -205,7 +224,7 @@ def sum_of(text: str) -> str:
     return hashlib.sha256(text.encode("latin-1")).hexdigest()
 
 
-def _printf_format(text: str) -> str:
+def printf_format(text: str) -> str:
     """Return one line that printf(1) turns into `text`, whatever its bytes are."""
     plain = set(range(0x20, 0x7F)) - set(b"%\\-")
     coded = (chr(byte) if byte in plain else f"\\{byte:03o}" for byte in text.encode("latin-1"))

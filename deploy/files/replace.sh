@@ -4,11 +4,10 @@
 # folder), again (yes: the caller reads the file again where it is not as `before` says), write (write.sh
 # with its variables), confirm (seconds; 0: it needs no confirmation). With seconds also key (how the names
 # of the file's records begin), record (the folder of this one), undo (undo.sh with its variables), then
-# (sh: has a daemon read the file, or empty).
-# stdin: one line, a printf format.
+# (sh: has a daemon read the file, or empty), copy (a file of root's with the new content, or empty).
+# stdin, without a copy: one line, a printf format.
 # Needs: writers closed as_user_within place record lock pending
 # shellcheck shell=sh disable=SC2154,SC2059
-set -u
 umask 077
 was=${backups%/*}/.was
 trap 'rm -f "$was" "$was.read"' EXIT
@@ -134,10 +133,10 @@ start_timer() {
   ) &
 }
 
-IFS= read -r format || fail "no content arrived; nothing was changed"
+[ -n "$copy" ] || IFS= read -r format || fail "no content arrived; nothing was changed"
 keep
 [ "$confirm" = 0 ] || { write_record && start_timer; }
-printf "$format" | as_owner "$write"
+if [ -n "$copy" ]; then cat <"$copy"; else printf "$format"; fi | as_owner "$write"
 code=$?
 case $code in
   (0) ;;

@@ -3,7 +3,6 @@
 # (what the names of its records begin with), after (for keep: sha256 of what was written, or empty).
 # Needs: as_user_within place pending
 # shellcheck shell=sh disable=SC2154
-set -u
 cd / || exit 1
 found='' failed=''
 for each in "$pending/$key-"*/undo; do

@@ -4,7 +4,6 @@
 # Variables: user, as_user (sh that defines as_user), home_of (sh that sets home).
 # shellcheck shell=sh disable=SC2154
 PATH=$PATH:/usr/sbin:/sbin; export PATH
-LC_ALL=C; export LC_ALL
 cd / || exit 1
 id -u "$user" >/dev/null 2>&1 || { echo absent; exit 0; }
 eval "$as_user"

@@ -4,7 +4,6 @@
 # Exit: 0 undone, 3 nothing waits, 4 another has changed it since; else it failed, and the record stays.
 # Needs: as_user_within place pending
 # shellcheck shell=sh disable=SC2154
-set -u
 cd / || exit 1
 hold "$record" || exit 3
 [ ! -e "$record/kept" ] || { remove "$record"; exit 3; }

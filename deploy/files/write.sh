@@ -8,8 +8,6 @@
 # Exit: 0 written, 3 it holds that already, 4 it holds neither, 1 it could not be written.
 # Needs: writers closed place
 # shellcheck shell=sh disable=SC2154
-set -u
-LC_ALL=C; export LC_ALL
 case $mode in (600) umask 077 ;; (*) umask 022 ;; esac
 fail() { echo "gpu-node: $file: $1; $unchanged" >&2; exit 1; }
 sum() { if [ -e "$1" ]; then sha256sum <"$1" | cut -d' ' -f1; else echo absent; fi; }

@@ -10,10 +10,17 @@ from typing import Any
 from pyinfra import logger
 from pyinfra.api import Host, State
 
-from gpu_node.deploy.engine.rights import of_operation
+from gpu_node.deploy.engine.run import of_operation
 from gpu_node.deploy.workspace.copy_side import receiver, sender
-from gpu_node.deploy.workspace.rsync import PLAIN, account, place, progress, refusal, transfer
-from gpu_node.deploy.workspace.rsync_codes import VANISHED
+from gpu_node.deploy.workspace.rsync import (
+    PLAIN,
+    VANISHED,
+    account,
+    place,
+    progress,
+    refusal,
+    transfer,
+)
 from gpu_node.deploy.workspace.rsync_run import IDLE_SECONDS, answer
 from gpu_node.deploy.workspace.senders import Sender, by_one, senders
 from gpu_node.drift.units import size
@@ -56,20 +63,15 @@ def command(version: str) -> list[str]:
 
 def has_room(state: State, host: Host, source: str, path: str) -> bool:
     """Check whether the environment fits on the node's disk; if not, report it and copy nothing."""
+    where = f"its size on {source}"
     try:
         needed = _kib(state, source, path)
-    except (OSError, ValueError) as error:
-        logger.error(
-            f"{host.print_prefix}{path}: cannot determine its size on {source}: "
-            f"{visible(str(error))}; nothing was changed"
-        )
-        return False
-    try:
+        where = "the free space of the disk here"
         free, sent = _free(state, host, path)
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        why = visible(str(error))
         logger.error(
-            f"{host.print_prefix}{path}: cannot determine the free space of the disk here: "
-            f"{visible(str(error))}; look with df -Pk; nothing was copied"
+            f"{host.print_prefix}{path}: cannot determine {where}: {why}; nothing was copied"
         )
         return False
     if needed > free + sent:

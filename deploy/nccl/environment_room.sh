@@ -4,7 +4,6 @@
 # trains (who copies it, or empty).
 # Needs: writers lock copier receiver
 # shellcheck shell=sh disable=SC2154,SC2015
-set -u
 umask 022
 fail() { no "$1; nothing was changed"; }
 [ ! -e "$path" ] && [ ! -L "$path" ] || fail "it was created meanwhile"

@@ -3,7 +3,6 @@
 # Variables: path, partial (`tree` in it is what was copied), backups.
 # Needs: writers closed place lock copier noted
 # shellcheck shell=sh disable=SC2016,SC2154,SC2015
-set -u
 [ ! -e "$path" ] && [ ! -L "$path" ] || no "it was created meanwhile; the copy is in $partial"
 way "$partial/"
 by=$(id -un) owner=$by

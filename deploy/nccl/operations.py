@@ -8,7 +8,7 @@ beside the old version; apt.packages does not check holds.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,6 @@ from pyinfra.api import (
     FunctionCommand,
     Host,
     State,
-    StringCommand,
     operation,
 )
 
@@ -25,7 +24,8 @@ from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.engine.transactions import transaction
 from gpu_node.deploy.files import downloads as controller
 from gpu_node.deploy.files import replace as replacement
-from gpu_node.deploy.files.upload import Upload
+from gpu_node.deploy.files.downloads import Upload
+from gpu_node.deploy.files.operations import Commands
 from gpu_node.deploy.nccl.environment_copy import copy, has_room, offer, partial_of
 from gpu_node.deploy.nccl.pip import refuse_if_in_use
 from gpu_node.drift.nccl.libnccl import BY_MANAGER, is_held, is_installed, own
@@ -33,8 +33,6 @@ from gpu_node.drift.nccl.package_locks import barriers, old_locks, passed_over, 
 from gpu_node.facts.nccl.state import Environment, Nccl, NcclState, code
 from gpu_node.facts.workspace.state import FolderFact
 from gpu_node.inventories.escape import visible
-
-Command = StringCommand | FunctionCommand
 
 
 @operation()
@@ -47,7 +45,7 @@ def wheels(
     shared: bool = False,
     hashes: str = "",
     insecure_index: bool = False,
-) -> Generator[Command, None, None]:
+) -> Commands:
     """
     Leave one NCCL wheel in a Python environment, its library equal to its RECORD.
 
@@ -59,12 +57,6 @@ def wheels(
     + shared: other nodes may have the folder, too: they are asked whether a process uses a GPU
     + hashes: the wheel with its hashes, as a line of pip's requirements; empty: any
     + insecure_index: even where pip is set to a server that is not proved (http, trusted-host)
-
-    **Example:**
-
-    .. code:: python
-
-        nccl.wheels(environment="/opt/conda/envs/dis", keep="nvidia-nccl-cu12==2.18.1")
     """
     fact = host.get_fact(Nccl, environments=environment, deep=True)
     there = fact.get("environments", {}).get(environment)
@@ -105,7 +97,7 @@ def environment(
     version: str = "",
     machine: str = "",
     trains: str = "",
-) -> Generator[Command, None, None]:
+) -> Commands:
     """
     Copy a Python environment that is missing from another node, to the same path.
 
@@ -117,12 +109,6 @@ def environment(
     + version: of the source's rsync
     + machine: what its programs run on, as ``uname -m`` prints it; empty: unknown
     + trains: the user who copies and receives it, if not the SSH user
-
-    **Example:**
-
-    .. code:: python
-
-        nccl.environment(path="/opt/conda/envs/dis", source="v100-01", peer=peer)
     """
     if host.get_fact(FolderFact, path=path)["exists"]:
         host.noop(f"{path} is there")
@@ -143,7 +129,7 @@ def packages(
     key: str = "",
     allow_disruption: bool = False,
     override_locks: bool = False,
-) -> Generator[Command, None, None]:
+) -> Commands:
     """
     Leave the system's libnccl packages at exactly one version, in one transaction, and held.
 
@@ -153,12 +139,6 @@ def packages(
     + key: the text of the public key that signs it, or ``unsigned``
     + allow_disruption: even while a process has a libnccl mapped or holds a GPU
     + override_locks: even against an administrator's lock, exclude= or pin
-
-    **Example:**
-
-    .. code:: python
-
-        nccl.packages(version="2.18.1-1+cuda12.1", manager="dnf")
     """
     fact: dict[str, Any] = host.get_fact(Nccl)
     state = NcclState.known({"environments": {}, "absent": (), **fact})

@@ -5,8 +5,7 @@
 # Needs: writers closed place sent lock proxy in_use containers package_locks no_answer holds noted transaction_deb transaction
 # Disturbs: libraries
 # shellcheck shell=sh disable=SC2034,SC2154
-set -uf
-LC_ALL=C; export LC_ALL
+set -f
 umask 022
 note packages
 fail() { echo "gpu-node: libnccl: $1" >&2; exit 1; }

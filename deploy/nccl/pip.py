@@ -9,12 +9,12 @@ from gevent.pool import Pool
 from pyinfra import logger
 from pyinfra.api import Host, State
 
-from gpu_node.deploy.engine.ask_all import PARALLEL
 from gpu_node.deploy.engine.baseline import states
 from gpu_node.deploy.engine.plan import Plan
-from gpu_node.deploy.engine.rights import of_inventory
+from gpu_node.deploy.engine.run import of_inventory
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.facts.ask.execute import execute
+from gpu_node.facts.ask.gather import PARALLEL
 from gpu_node.facts.ask.session import ask, fresh
 from gpu_node.facts.nccl.state import PLACES_SECTION, parse_environment_places
 from gpu_node.facts.nccl.state import places as asked_places

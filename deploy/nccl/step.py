@@ -20,13 +20,12 @@ from gpu_node.drift.driver.target import models
 from gpu_node.drift.engine.subject import Prefix
 from gpu_node.drift.nccl import rules, rules_environments, rules_system
 from gpu_node.drift.nccl.environment_copy import machine, origin
-from gpu_node.drift.nccl.libnccl import BY_MANAGER, release
+from gpu_node.drift.nccl.libnccl import BY_MANAGER, release, repository_url
 from gpu_node.drift.toolchain.rules_operators import brought
 from gpu_node.facts.nccl.state import Environment
 from gpu_node.facts.node import NodeState, placed
 from gpu_node.inventories.cluster import NO_FILE
 from gpu_node.inventories.escape import visible
-from gpu_node.inventories.fields.kinds import FAMILIES
 from gpu_node.inventories.schema import NcclWanted
 
 _WHEELS = (rules.duplicate_wheels, rules.wheel_damaged)
@@ -147,20 +146,12 @@ def _packages(plan: Plan, wanted: NcclWanted) -> None:
         name=f"{verb} {names} {version}",
         version=version,
         manager=state.manager,
-        url=_url(state.manager, wanted),
+        url=repository_url(state.manager, wanted),
         key=_key(wanted),
         # A hold of installed packages does not disturb a running job.
         allow_disruption=plan.allow_disruption or not plan.repairs(*_PACKAGES),
         override_locks=plan.override_locks,
     )
-
-
-def _url(manager: str, wanted: NcclWanted) -> str:
-    """Return the repository for a node's family; empty if the node's own ones have the packages."""
-    if wanted.repository is None:
-        return ""
-    of_apt = FAMILIES.get(manager) == "apt" and wanted.repository.apt
-    return of_apt or wanted.repository.url
 
 
 def _key(wanted: NcclWanted) -> str:

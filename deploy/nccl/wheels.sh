@@ -4,33 +4,17 @@
 # asked (what facts/nccl/on_node/environment.py says), pushed (the wheel, where the controller fetched it), or
 # handed (in the environment: the same, of another account), hashes (lines for
 # pip's requirements, or empty), insecure (yes: any index will do), supply (facts/nccl/on_node/supply.py).
-# Needs: writers closed place sent lock proxy in_use no_answer noted pip_left find_pip
+# Needs: writers closed place sent lock proxy in_use no_answer noted environment_pip
 # Disturbs: libraries
 # Given: asked supply hashes insecure
 # By: owner
 # shellcheck shell=sh disable=SC2154,SC2012,SC2015
-set -u
-LC_ALL=C; export LC_ALL
 umask 022
-PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
-export PIP_ROOT_USER_ACTION PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_INPUT
-fail() { echo "gpu-node: $prefix: $1" >&2; exit 1; }
 last() { echo "$1" | grep -v '^[[:space:]]*$' | tail -n 1; }
 
+ready
 source=${handed:-$pushed}
-
-python=$prefix/bin/python3
-[ -x "$python" ] || python=$prefix/bin/python
-[ -x "$python" ] || fail "it has no Python; nothing was changed"
-find_pip
-tried=$(mktemp "$prefix/.gpu-node.XXXXXX" 2>/dev/null) && rm -f "$tried" || fail "$(id -un) may not \
-write there; its owner is $(ls -ld "$prefix/" | awk '{ print $3 }'): look at its modes, and whether it \
-is mounted read-only; nothing was changed"
 # The replacement first: if it is not available, the installed wheels stay.
-work=$(mktemp -d /var/tmp/gpu-node-wheels.$$.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
-# What pip leaves there when it is killed is removed with it.
-TMPDIR=$work; export TMPDIR
-[ -z "$hashes" ] || echo "$hashes" >"$work/hashes" || fail "no room in /var/tmp; nothing was changed"
 set -- "$keep"
 [ -z "$hashes" ] || set -- --require-hashes -r "$work/hashes"
 if [ -n "$source" ]; then
@@ -41,11 +25,7 @@ if [ -n "$source" ]; then
 sys.exit(zipfile.ZipFile(sys.argv[1]).testzip())' "$wheel" 2>&1 </dev/null) ||
     fail "the copy of $keep is not whole: $(last "$output"); nothing was changed: run again"
 else
-  [ "$insecure" = yes ] || [ -n "$hashes" ] ||
-    output=$("$pips" -I -B -c "$supply" download ${into:+"--python=$into"} 2>&1 >/dev/null </dev/null) ||
-    fail "others could change what pip installs: $(last "$output"); use https and \
-folders that no other user can change, or set supply: {hashes: ...} or \
-{insecure_index: true} in the inventory; nothing was changed"
+  proven download
   # Without -q, which hides the servers that pip asks.
   output=$(pip download --no-deps --only-binary=:all: -d "$work" "$@" 2>&1 </dev/null) ||
     fail "$(no_answer "$output")pip cannot get $keep: $(last "$output"); nothing was changed"

@@ -17,12 +17,6 @@ def nccl_conf(path: str, interface: str) -> Commands:
 
     + path: the file, eg ``/etc/nccl.conf``
     + interface: its full name, eg ``eno1``
-
-    **Example:**
-
-    .. code:: python
-
-        network.nccl_conf(path="/etc/nccl.conf", interface="eno1")
     """
     # No export, no quotes, no blanks; the second = means the exact name.
     edit = partial(with_conf, lines=f"NCCL_SOCKET_IFNAME=={interface}\n")

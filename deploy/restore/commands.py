@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from gpu_node.deploy.restore.records import RunRecord
 
@@ -29,14 +29,6 @@ def _by(account: str, command: str) -> str:
     return command if account == "root" else f"sudo -H -u {shlex.quote(account)} -- {command}"
 
 
-@dataclass
-class _Versions:
-    """The versions of one package that went, and those that came."""
-
-    gone: list[str] = field(default_factory=list)
-    new: list[str] = field(default_factory=list)
-
-
 def left_alone(runs: Sequence[RunRecord], top: str) -> Iterator[str]:
     """Yield `what it is: command` for what is not put back; `top` is the folder of all runs."""
     for run in runs:
@@ -49,66 +41,62 @@ def left_alone(runs: Sequence[RunRecord], top: str) -> Iterator[str]:
                 yield f"{_WHAT[kind]}: {' '.join(names)}: {_by(account, command)}"
 
 
+def kinds_of(run: RunRecord) -> list[str]:
+    """Return the kind of each thing beside files that a run changed: a new version is one."""
+    things = {
+        (kind, *(_package(kind, words)[:3] if kind in _BACK else words))
+        for _, kind, *words in run.also
+    }
+    return [kind for kind, *_ in things]
+
+
+def _package(kind: str, words: Sequence[str]) -> tuple[str, str, str, str]:
+    """Return a package's account, its environment (empty: the system), its name and version."""
+    if kind not in ("wheels", "base-wheels"):
+        name, version = words
+        return "root", "", name, version
+    account, where, metadata = words
+    name, _, version = metadata.removesuffix(".dist-info").partition("-")
+    return account, where, name.replace("_", "-"), version
+
+
 def _packages(run: RunRecord) -> Iterator[str]:
-    found: dict[_Package, _Versions] = {}
+    # Of each package the versions that went, and those that came.
+    found: dict[tuple[str, str, str, str], tuple[list[str], list[str]]] = {}
     for sign, kind, *words in run.also:
         if kind in _BACK:
-            package, version = _package(kind, words)
-            versions = found.setdefault(package, _Versions())
-            (versions.new if sign == "+" else versions.gone).append(version)
-    for package, versions in found.items():
-        gone, new = ", ".join(versions.gone), ", ".join(versions.new)
+            account, where, name, version = _package(kind, words)
+            found.setdefault((kind, account, where, name), ([], []))[sign == "+"].append(version)
+    for (kind, account, where, name), versions in found.items():
+        gone, new = map(", ".join, versions)
         change = (
             f"{gone} became {new}" if gone and new else f"{new} is new" if new else f"{gone} went"
         )
-        where = f"{package.where}: " if package.where else ""
-        command = _BACK[package.kind](package, versions)
-        yield f"{where}{package.name} {change}: {_by(package.account, command)}"
+        command = _BACK[kind](where, name, *versions)
+        yield f"{where}{': ' if where else ''}{name} {change}: {_by(account, command)}"
 
 
-@dataclass(frozen=True)
-class _Package:
-    """A package: of the system, or of a Python environment (`where`) of an account."""
-
-    kind: str
-    name: str
-    account: str = "root"
-    where: str = ""
+def _deb(_: str, name: str, gone: list[str], new: list[str]) -> str:
+    if not gone:
+        return f"apt-get remove -- {shlex.quote(name)}"
+    return f"apt-get install --allow-downgrades -- {shlex.quote(f'{name}={gone[0]}')}"
 
 
-def _package(kind: str, words: Sequence[str]) -> tuple[_Package, str]:
-    """Return a package, and its version."""
-    if kind == "wheels":
-        account, where, metadata = words
-        name, _, version = metadata.removesuffix(".dist-info").partition("-")
-        return _Package(kind, name.replace("_", "-"), account, where), version
-    name, version = words
-    return _Package(kind, name), version
-
-
-def _deb(package: _Package, versions: _Versions) -> str:
-    if not versions.gone:
-        return f"apt-get remove -- {shlex.quote(package.name)}"
-    wanted = shlex.quote(f"{package.name}={versions.gone[0]}")
-    return f"apt-get install --allow-downgrades -- {wanted}"
-
-
-def _rpm(package: _Package, versions: _Versions) -> str:
+def _rpm(_: str, name: str, gone: list[str], new: list[str]) -> str:
     # Several versions of a kernel's package are installed side by side.
-    new = [shlex.quote(f"{package.name}-{each}") for each in versions.new]
-    if not versions.gone:
-        return f"yum remove -- {' '.join(new)}"
-    verb = "downgrade" if new else "install"
-    gone = " ".join(shlex.quote(f"{package.name}-{each}") for each in versions.gone)
-    return f"yum {verb} -- {gone}"
+    verb = "remove" if not gone else "downgrade" if new else "install"
+    return f"yum {verb} -- {shlex.join(f'{name}-{each}' for each in gone or new)}"
 
 
-def _wheel(package: _Package, versions: _Versions) -> str:
+def _wheel(where: str, name: str, gone: list[str], new: list[str], base: bool = False) -> str:
     # -I: no file of the folder in which it is called is imported.
-    pip = f"{shlex.quote(package.where)}/bin/python -I -m pip"
-    if not versions.gone:
-        return f"{pip} uninstall -- {shlex.quote(package.name)}"
-    return f"{pip} install --no-deps -- {shlex.quote(f'{package.name}=={versions.gone[0]}')}"
+    prefix = shlex.quote(where)
+    # The pip of its base, where it has none itself.
+    pip = f"python3 -I -m pip --python {prefix}" if base else f"{prefix}/bin/python -I -m pip"
+    if not gone:
+        return f"{pip} uninstall -- {shlex.quote(name)}"
+    return f"{pip} install --no-deps -- {shlex.quote(f'{name}=={gone[0]}')}"
 
 
-_BACK = {"deb": _deb, "rpm": _rpm, "wheels": _wheel}
+_BACK: dict[str, Callable[..., str]]
+_BACK = {"deb": _deb, "rpm": _rpm, "wheels": _wheel, "base-wheels": partial(_wheel, base=True)}

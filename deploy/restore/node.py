@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyinfra.api import Host, StringCommand
@@ -10,27 +10,46 @@ from pyinfra.connectors.util import CommandOutput
 
 from gpu_node.deploy.engine.scripts import script, text
 from gpu_node.deploy.files import replace as replacement
-from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, not_kept, put_back
-from gpu_node.deploy.files.replace import ABSENT, replace, sum_of
-from gpu_node.deploy.restore import places
+from gpu_node.deploy.files.changes import LONGEST, MOST_SHOWN
+from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, settled
 from gpu_node.deploy.restore.records import (
     MOST_BYTES,
     MOST_LINES,
-    MOST_READ,
     MOST_RUNS,
     RunRecord,
-    Unusable,
     parse,
 )
-from gpu_node.deploy.restore.walk import Target
 from gpu_node.drift.ssh.sudo import becoming_root
 from gpu_node.facts.ask.execute import NoAnswer, Rights, execute
-from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
+from gpu_node.facts.limits.confirmed import SSHD, is_confirmed
+from gpu_node.facts.probe.lines import decoded, lines_of
+from gpu_node.facts.probe.records import ABSENT, line_of
+from gpu_node.facts.probe.redaction import redacted
 from gpu_node.facts.probe.request import request_of
+from gpu_node.facts.probe.training_user import AS_USER
 from gpu_node.inventories.errors import worded
 
 # A change waits for the end of another run's.
-_READ_SECONDS, _WRITE_SECONDS = 60, 900
+_READ_SECONDS, _LOOK_SECONDS, _WRITE_SECONDS = 60, 300, 900
+
+
+@dataclass(frozen=True)
+class Target:
+    """What becomes of one file: its sha256 now and before the runs, each or "absent".
+
+    `backup` is the run that has a copy of it as it was before, `lines` are those that change.
+    Without `now` it stays: it is as before, or `problem` is the reason.
+    """
+
+    path: str
+    user: str
+    now: str = ""
+    before: str = ""
+    mode: str = ""
+    owners: str = ""
+    backup: str = ""
+    lines: tuple[str, ...] = ()
+    problem: str = ""
 
 
 class Refused(Exception):
@@ -51,13 +70,7 @@ class NodeFiles:
 
     def runs(self) -> tuple[RunRecord, ...]:
         """Return what runs have recorded, the newest first; raises Refused, Unusable."""
-        # One line more shows that there are too many.
-        bounds = {
-            "runs": MOST_RUNS,
-            "lines": MOST_LINES + 1,
-            "bytes": MOST_BYTES,
-            "total": MOST_READ,
-        }
+        bounds = {"runs": MOST_RUNS, "lines": MOST_LINES, "bytes": MOST_BYTES}
         most = {f"most_{name}": str(bound) for name, bound in bounds.items()}
         lines = self._run(script("runs", top=self.top, **most)).stdout_lines
         if lines == ["closed"]:
@@ -71,48 +84,45 @@ class NodeFiles:
         otherwise = "end them, or wait until the job has ended"
         self._run(script("idle", allow="no", otherwise=otherwise))
 
-    def content(self, path: str, user: str) -> FileContent:
-        """Return a file as it is now, read as the user whose home it is in; raises Refused."""
-        return self._content(FileBytes().command(path=path, user=user), path)
+    def look(self, runs: Sequence[RunRecord], files: Mapping[str, str]) -> list[Target]:
+        """Return what becomes of files (each with its user) if runs, newest first, are taken back.
 
-    def backup(self, target: Target) -> FileContent:
-        """Return what a file held before the runs, from the copy of one; raises Refused, Unusable.
-
-        The copy must be the one of which the record has the sha256.
+        Raises Refused where a file or the copy of it cannot be read.
         """
-        path = f"{self.top}/{target.backup}{target.path}"
-        reading = FileBytes().command(path=path).get_raw_value()
-        command = script("backup", top=self.top, backup=path, reading=reading)
-        content = self._content(command, path)
-        if not content["exists"] or sum_of(content["text"]) != target.before:
-            raise Unusable(f"{path}: it is not the copy that the run made")
-        return content
+        asked = {line_of(path): (path, user) for path, user in files.items()}
+        given = {
+            "top": self.top,
+            "runs": " ".join(run.name for run in runs),
+            "files": "\n".join(f"{line_of(user)} {name}" for name, (_, user) in asked.items()),
+            "as_user": AS_USER,
+            "most": str(MOST_SHOWN),
+            "longest": str(LONGEST),
+        }
+        answer = self._run(script("preview", **given), _LOOK_SECONDS).stdout_lines
+        lines = [line.split(" ") for line in answer[:-1]]
+        if answer[-1:] != ["end"] or [words[0] for words in lines] != [*asked]:
+            raise Refused("the answer of the node is cut short; run again")
+        return [_target(*asked[name], *words) for name, *words in lines]
 
-    def _content(self, command: StringCommand, path: str) -> FileContent:
-        content = FileBytes().process(self._run(command).stdout_lines)
-        if content["problem"]:
-            raise Refused(f"{path}: {content['problem']}")
-        return content
-
-    def put_back(
-        self, target: Target, now: FileContent, new: str | None
-    ) -> tuple[str, Sequence[str]]:
+    def put_back(self, target: Target) -> tuple[str, Sequence[str]]:
         """Write what a file held before; return why that failed, or nothing, and lines to show.
 
         A file that can end all logins stays only if a new session opens, as in a deploy.
         """
-        path, user = target.path, target.user
-        locks_out = places.locks_out(path)
-        reload = text("reload_sshd") if places.is_of_sshd(path) else ""
-        command = replace(
+        path, user, is_removed = target.path, target.user, target.before == ABSENT
+        locks_out = is_confirmed(path)
+        reload = text("reload_sshd") if path.startswith(SSHD) else ""
+        again = "600" if path.endswith("/.ssh/authorized_keys") else "644"
+        command = replacement.put_back(
             path,
-            now,
-            new,
+            user,
+            target.now,
+            target.before,
+            "/dev/null" if is_removed else f"{self.top}/{target.backup}{path}",
             confirm_seconds=CONFIRM_SECONDS if locks_out else 0,
-            user=user,
             then=reload,
-            mode=target.change.mode or ("600" if path.endswith("/.ssh/authorized_keys") else "644"),
-            owners=target.change.owners,
+            mode=again if is_removed else target.mode,
+            owners="" if is_removed else target.owners,
         )
         try:
             shown = self._run(command, _WRITE_SECONDS).stdout_lines
@@ -120,30 +130,10 @@ class NodeFiles:
             return str(error), ()
         if not locks_out:
             return "", shown
-        return self._confirmed(path, user, target.before, reload), shown
-
-    def _confirmed(self, path: str, user: str, after: str, reload: str) -> str:
         account = "" if user == "root" else user
-        trainer = request_of(self.host.data.dict()).user
-        reason = self._reloaded(reload) or not_kept(
-            self.host,
-            path,
-            self.rights,
-            after,
-            user=account,
-            accounts=() if account else (trainer,),
-        )
-        if not reason:
-            return ""
-        return f"{reason}: {put_back(self.host, path, account, self.rights)}"
-
-    def _reloaded(self, reload: str) -> str:
-        try:
-            if reload:
-                self._run(StringCommand(reload))
-        except Refused as error:
-            return str(error)
-        return ""
+        accounts = () if account else (request_of(self.host.data.dict()).user,)
+        given = (self.host, path, self.rights, target.before, account, accounts)
+        return settled(*given, is_reread=True), shown
 
     def _run(self, command: StringCommand, seconds: int = _READ_SECONDS) -> CommandOutput:
         stdin: Sequence[str] = command.connector_arguments.get("_stdin") or ()  # type: ignore[assignment]
@@ -157,6 +147,15 @@ class NodeFiles:
         return output
 
 
-def sum_of_content(content: FileContent) -> str:
-    """Return the sha256 of a file as a record has it."""
-    return sum_of(content["text"]) if content["exists"] else ABSENT
+def _target(path: str, user: str, how: str, *words: str) -> Target:
+    """Return what a line of preview.sh says of a file."""
+    why = " ".join(words)
+    if how in ("same", "left"):
+        return Target(path, user, problem=why)
+    try:
+        now, before, mode, owners, run, coded = words if how == "back" else ()
+        shown = decoded(bytes.fromhex(coded))
+    except ValueError:
+        raise Refused(f"{path}: {why}") from None
+    changed = tuple(map(redacted, lines_of(shown)))
+    return Target(path, user, now, before, mode, owners, run, changed)

@@ -9,23 +9,28 @@ from pyinfra.api import Host, State
 from pyinfra.context import ctx_host
 
 from gpu_node.deploy.console import UserConsole
-from gpu_node.deploy.engine.rights import of_inventory
+from gpu_node.deploy.engine.run import of_inventory
 from gpu_node.deploy.files import replace as replacement
-from gpu_node.deploy.restore import places
-from gpu_node.deploy.restore.changes import changed_lines
-from gpu_node.deploy.restore.commands import left_alone
-from gpu_node.deploy.restore.node import NodeFiles, Refused, sum_of_content
-from gpu_node.deploy.restore.records import MOST_FILES, MOST_TOTAL, RUN_ID, RunRecord, Unusable
-from gpu_node.deploy.restore.walk import Target, runs_back_to, targets, unread
+from gpu_node.deploy.restore.commands import kinds_of, left_alone
+from gpu_node.deploy.restore.node import NodeFiles, Refused, Target
+from gpu_node.deploy.restore.records import (
+    MOST_FILES,
+    RunRecord,
+    Unusable,
+    files_of,
+    place_of,
+    runs_back_to,
+    unread,
+)
 from gpu_node.deploy.ssh.root import require_sudo
 from gpu_node.facts.ask.gather import NotConnected, chosen, connect, host_data
 from gpu_node.facts.ask.session import ProbeError, close
-from gpu_node.facts.probe.file_bytes import FileContent
 from gpu_node.facts.probe.records import ABSENT
+from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.interrupt import LINE, at_once
-from gpu_node.inventories.plurals import counted
+from gpu_node.inventories.plurals import counted, few
 
 _MOST_LISTED, _MOST_COMMANDS = 20, 100
 
@@ -51,15 +56,6 @@ class Asked:
     listed: bool = False
 
 
-@dataclass(frozen=True)
-class _Write:
-    """One file to write: what it holds now and what it held before, None if it was absent."""
-
-    target: Target
-    now: FileContent
-    new: str | None
-
-
 def restore(
     asked: Asked,
     console: UserConsole,
@@ -71,6 +67,7 @@ def restore(
     NoSuchRun, Unconfirmed, PyinfraError for an unusable inventory.
     """
     host_data(asked.inventory, asked.node)
+    SUDO.be_typed()
     stage = ["nothing was changed"]
     with (
         at_once(lambda: f"{LINE}; {stage[0]}"),
@@ -106,14 +103,12 @@ class _Restoring:
     ) -> None:
         self.asked, self.console, self.node, self.stage = asked, console, node, stage
         self.keep = keep
-        self._now: dict[str, FileContent] = {}
-        self._total = 0
 
     def done(self) -> int:
         """Return the exit code."""
         recorded = self.node.runs()
         if self.asked.listed:
-            self.console.print("".join(f"{_run_shown(run)}\n" for run in recorded))
+            self.console.print("".join(f"{run_shown(run)}\n" for run in recorded))
             if not recorded:
                 self.console.say(f"no record of a run in {self.node.top}")
             return 0
@@ -122,7 +117,7 @@ class _Restoring:
         if kept := [each for each in found if each.problem]:
             self._explain(kept)
         left = self._leave(runs)
-        writes = [self._write(each) for each in found if not each.problem and not each.is_same]
+        writes = [each for each in found if each.now]
         self._show(runs, writes)
         if not writes:
             self.console.say("No file is to be put back; nothing was changed")
@@ -148,25 +143,15 @@ class _Restoring:
                     raise Unusable(f"run {run.name}: {run.problem}; nothing was changed")
             return runs
         why = f"no such run on {self.asked.node}"
-        allowed = ", ".join(map(_run_shown, recorded[:_MOST_LISTED]))
+        allowed = ", ".join(map(run_shown, recorded[:_MOST_LISTED]))
         raise NoSuchRun(f"--run: {worded(shown(self.asked.run), why, allowed)}")
 
     def _targets(self, runs: Sequence[RunRecord]) -> list[Target]:
-        paths = {change.path for run in runs for change in run.changes}
-        if len(paths) > MOST_FILES:
-            raise Unusable(f"the runs name {len(paths)} files, more than {MOST_FILES}")
-        return targets(runs, self._sum_now)
-
-    def _sum_now(self, path: str, user: str) -> str:
-        self._now[path] = self._bounded(self.node.content(path, user))
-        return sum_of_content(self._now[path])
-
-    def _bounded(self, content: FileContent) -> FileContent:
-        """Return a content; raises Unusable if all of them would take too much memory here."""
-        self._total += len(content["text"])
-        if self._total > MOST_TOTAL:
-            raise Unusable(f"the files have more than {MOST_TOTAL >> 20} MiB; nothing was changed")
-        return content
+        left = unread(runs)
+        files = {path: user for path, user in files_of(runs).items() if path not in left}
+        if len(files) > MOST_FILES:
+            raise Unusable(f"the runs name {len(files)} files, more than {MOST_FILES}")
+        return self.node.look(runs, files)
 
     def _explain(self, kept: Sequence[Target]) -> None:
         """Name the files that changed since; raises NotRestored unless they are to be left out."""
@@ -185,42 +170,34 @@ class _Restoring:
     def _leave(self, runs: Sequence[RunRecord]) -> int:
         """Name the files whose record is not one of a run; return how many are left as they are."""
         left = unread(runs)
-        for path, why in [*left.items()][:_MOST_LISTED]:
-            self.console.say(f"left as it is: {f'{path}: ' if path != why else ''}{why}")
-        if len(left) > _MOST_LISTED:
-            self.console.say(f"left as it is: {len(left) - _MOST_LISTED} more, see {self.node.top}")
+        lines = (why if path == why else f"{path}: {why}" for path, why in left.items())
+        for line in few(lines, _MOST_LISTED, f"{{}} more, see {self.node.top}"):
+            self.console.say(f"left as it is: {line}")
         return len(left)
 
-    def _write(self, target: Target) -> _Write:
-        new = None
-        if target.before != ABSENT:
-            new = self._bounded(self.node.backup(target))["text"]
-        return _Write(target, self._now[target.path], new)
-
-    def _show(self, runs: Sequence[RunRecord], writes: Sequence[_Write]) -> None:
+    def _show(self, runs: Sequence[RunRecord], writes: Sequence[Target]) -> None:
         """Show what becomes of each file, what stays live, and what is left to the user."""
         for run in runs:
-            self.console.say(f"takes back run {_run_shown(run)}")
+            self.console.say(f"takes back run {run_shown(run)}")
         lines = [line for each in writes for line in _lines(each)]
         lines += [f"stays: {each}" for each in _live(writes)]
-        others = [*dict.fromkeys(left_alone(runs, self.node.top))]
-        lines += [f"left to you: {each}" for each in others[:_MOST_COMMANDS]]
-        if len(others) > _MOST_COMMANDS:
-            lines.append(f"left to you: {len(others) - _MOST_COMMANDS} more, see {self.node.top}")
+        others = dict.fromkeys(left_alone(runs, self.node.top))
+        shown = few(others, _MOST_COMMANDS, f"{{}} more, see {self.node.top}")
+        lines += [f"left to you: {each}" for each in shown]
         if lines:
             self.console.print("".join(f"{line}\n" for line in lines))
 
-    def _written(self, writes: Sequence[_Write], before: str) -> int:
+    def _written(self, writes: Sequence[Target], before: str) -> int:
         run = replacement.run()
         self.stage[0] = f"some files are back; gpu-node restore --run {run} takes that back"
         failed = 0
         for each in writes:
-            problem, printed = self.node.put_back(each.target, each.now, each.new)
+            problem, printed = self.node.put_back(each)
             for line in printed[:_MOST_LISTED]:
                 self.console.say(line.removeprefix("gpu-node: "))
             if problem:
                 failed += 1
-                self.console.say(f"{each.target.path}: not put back: {problem}")
+                self.console.say(f"{each.path}: not put back: {problem}")
         if failed < len(writes):
             count = counted(len(writes) - failed, "file")
             self.console.say(f"{count} put back as run {run}; --run {run} takes that back")
@@ -228,28 +205,38 @@ class _Restoring:
         return 1 if failed else 0
 
 
-def _lines(write: _Write) -> list[str]:
-    now = write.now["text"] if write.now["exists"] else None
-    return [*changed_lines(write.target.path, now, write.new)]
+def _lines(write: Target) -> list[str]:
+    """Return what becomes of a file."""
+    back = "is written again" if write.now == ABSENT else "gets its earlier content"
+    what = "is removed" if write.before == ABSENT else back
+    return [f"{write.path}: {what}", *(f"  {line}" for line in write.lines)]
 
 
-def _live(writes: Sequence[_Write]) -> list[str]:
+def _live(writes: Sequence[Target]) -> list[str]:
     """Return what goes on with the content that the files have now, and what ends that."""
-    found: dict[str, None] = {}
-    for each in writes:
-        place = places.place_of(each.target.path, each.target.user)
-        if place is not None and place.live:
-            found[f"{each.target.path}: {place.live}{f': {place.then}' if place.then else ''}"] = (
-                None
-            )
-    return [*found]
+    found = [(each.path, place_of(each.path, each.user)) for each in writes]
+    return [
+        f"{path}: {place.live}{f': {place.then}' if place.then else ''}"
+        for path, place in found
+        if place is not None and place.live
+    ]
 
 
-def _run_shown(run: RunRecord) -> str:
-    files = counted(len({each.path for each in run.changes}), "file")
-    return f"{run.name} ({files}, {run.when:%Y-%m-%d %H:%M} UTC)"
+# What a run notes beside files, as a list of runs has it.
+_KINDS = {
+    "deb": "package",
+    "rpm": "package",
+    "wheels": "wheel",
+    "base-wheels": "wheel",
+    "module": "kernel module",
+    "copy": "copied environment",
+}
 
 
-def is_run_id(text: str) -> bool:
-    """Whether a text has the form of a run's name."""
-    return RUN_ID.fullmatch(text) is not None
+def run_shown(run: RunRecord) -> str:
+    """Return a run with what it has changed: how many files, and what else, by its kind."""
+    what = {"file": len({each.path for each in run.changes})}
+    kinds = sorted(_KINDS.get(kind, kind) for kind in kinds_of(run))
+    what |= {kind: kinds.count(kind) for kind in kinds}
+    changed = ", ".join(counted(number, kind) for kind, number in what.items() if number)
+    return f"{run.name} ({changed or 'nothing'}, {run.when:%Y-%m-%d %H:%M} UTC)"

@@ -1,12 +1,9 @@
 # Print what earlier runs have recorded on this node, the newest first; it changes nothing. Lines: `run SECONDS
 # NAME`, then of this run `manifest LINE` (see replace.sh), `also LINE` (see noted.sh) and `refused WHY`;
 # `end` is the last; or `closed` alone, if only root can read them.
-# Variables: top (the folder of all runs), most_runs, most_lines and most_bytes (of a record), most_total (bytes
-# of all that are read).
+# Variables: top (the folder of all runs), most_runs, most_lines and most_bytes (of a record).
 # Needs: writers closed sound
 # shellcheck shell=sh disable=SC2154,SC2012
-set -u
-LC_ALL=C; export LC_ALL
 cd / || exit 1
 if [ -e "$top" ]; then
   [ -r "$top" ] && [ -x "$top" ] || { echo closed; exit 0; }
@@ -21,16 +18,12 @@ if [ -e "$top" ]; then
     for file in manifest also; do
       record=$top/$name/$file
       [ -e "$record" ] || continue
-      size=$(stat -c %s "$record")
-      [ "$file" = manifest ] || [ "$size" -le "$most_bytes" ] || size=$most_bytes
       if ! sound "$top" "$record"; then
         echo "refused $why"
-      elif [ "$size" -gt "$most_bytes" ]; then
-        echo "refused $record has more than $most_bytes bytes"
-      elif [ "$size" -gt "$most_total" ]; then
-        echo "refused $record and those of newer runs have too many bytes to be read at once"
+      elif [ "$file" = manifest ] &&
+        { [ "$(wc -c <"$record")" -gt "$most_bytes" ] || [ "$(wc -l <"$record")" -gt "$most_lines" ]; }; then
+        echo "refused $record has more than $most_lines lines, or $most_bytes bytes"
       else
-        most_total=$((most_total - size))
         head -c "$most_bytes" "$record" | head -n "$most_lines" | awk -v file="$file" '{ print file " " $0 }'
       fi
     done

@@ -2,34 +2,21 @@
 # Needs: writers closed
 # shellcheck shell=sh disable=SC2034,SC2154
 
-# sound TOP PATH: PATH is a regular file below the folder TOP; it and each folder from TOP down to it belong
-# to root, are no links, and only root may write there. Root is the account that runs this. Of a
-# backup, which has the mode of its file, the folders decide. Unlike `closed` it changes nothing. Else
-# it sets `why`.
+# sound TOP PATH: PATH is a regular file below the folder TOP, with no link on its way from there; each folder
+# down to it is as `trusted` wants it, and a record (no copy, which has the mode of its file) has root alone
+# as its writer. It changes nothing. Else it sets `why`.
 sound() {
-  why=$(sound_path "$1" "$2")
-}
-sound_path() {
-  no() { echo "$1"; exit 1; }
-  at=${1%/} todo=${2#"$1"/}
-  [ -d "$at" ] || no "$at is not a folder"
-  real=$(trusted_path "$at/.") || no "$real"
-  while :; do
-    [ ! -L "$at" ] || no "$at is a link"
-    [ -e "$at" ] || no "$at is missing"
-    [ -O "$at" ] || no "$at belongs to another user"
-    if [ -z "$todo" ]; then
-      [ -f "$at" ] || no "$at is not a regular file"
-      case $at in (*/manifest | */also) ;; (*) return 0 ;; esac
-    else
-      [ -d "$at" ] || no "$at is not a folder"
-    fi
-    writers "$(ls -ldn "$at")"
-    [ -z "$writers" ] || no "users other than root may write in $at"
-    [ -n "$todo" ] || return 0
-    part=${todo%%/*}
-    case $todo in (*/*) todo=${todo#*/} ;; (*) todo='' ;; esac
-    case $part in ('' | . | ..) no "$2 leads out of $1" ;; esac
-    at=$at/$part
-  done
+  why=''
+  if [ ! -e "$2" ]; then
+    why="$2 is missing"
+  elif [ ! -f "$2" ]; then
+    why="$2 is not a regular file"
+  elif trusted "$1/." && sound_top=$real && trusted "$2"; then
+    [ "$real" = "$sound_top${2#"$1"}" ] || why="$2 is a link, or there is one on its way"
+    case $2 in (*/manifest | */also)
+      writers "$(ls -ldn "$2")"
+      [ -O "$2" ] && [ -z "$writers" ] || why="users other than root may write in $2"
+    esac
+  fi
+  [ -z "$why" ]
 }

@@ -14,7 +14,7 @@ from functools import partial
 from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, QuoteString, State, StringCommand, operation
 
-from gpu_node.deploy.engine.rights import of_operation
+from gpu_node.deploy.engine.run import of_operation
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.files.operations import Commands, edited
 from gpu_node.deploy.files.replace import unread
@@ -27,6 +27,7 @@ from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.shm.segments import LOOK
 from gpu_node.facts.shm.state import SharedMemory, ShmState, size_in
 from gpu_node.inventories.escape import visible
+from gpu_node.inventories.plurals import few
 from gpu_node.inventories.schema import format_size
 
 FSTAB = "/etc/fstab"
@@ -199,7 +200,7 @@ def remove(state: State, host: Host, lines: list[str], allow: str) -> bool:
     done, printed = _run(state, host, "segments", lines, look=LOOK, place="/dev/shm", allow=allow)
     kept = [line.removeprefix("kept ") for line in printed if line.startswith("kept ")]
     if kept:
-        names = ", ".join(kept[:5]) + (", ..." if kept[5:] else "")
+        names = ", ".join(few(kept, 5, "..."))
         logger.warning(f"{host.print_prefix}in use again, so it stays: {visible(names)}")
     return done
 

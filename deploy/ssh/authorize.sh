@@ -3,15 +3,12 @@
 # changed, `restricted`: a line without them would undo what its owner wants. Variables: home, line
 # (kind, key and comment), backups (root's: the folder of this run, with its manifest; or empty: beside
 # the file).
-# Needs: writers closed place record
+# Needs: writers closed place record noted
 # shellcheck shell=sh disable=SC2154
-set -u
-LC_ALL=C; export LC_ALL
 umask 077
 folder=$home/.ssh
 file=$folder/authorized_keys
 fail() { echo "gpu-node: $file: $1" >&2; exit 1; }
-sum() { sha256sum <"$1" | cut -d' ' -f1; }
 is_ours() { [ "$(stat -L -c %u "$1")" = "$(id -u)" ]; }
 done=
 
@@ -51,33 +48,21 @@ else
   # An existing file, from a killed run or another program, is never written to.
   rm -f "$new"
   (set -C; : >"$new") 2>/dev/null || fail "cannot write beside it; nothing was changed"
-  before=absent kind='- -'
+  before=absent
   if [ -e "$real" ]; then
-    before=$(sum "$real") kind=$(stat -c '%a %u:%g' "$real")
-    saved=${backups:+$backups$file}
-    saved=${saved:-$real.before-gpu-node}
-    if [ -n "$backups" ]; then
-      closed "${backups%/*}" "${saved%/*}" ||
-        fail "no backup can be kept in $backups: $why; nothing was changed"
-    fi
-    [ -e "$saved" ] || { cp -p "$real" "$saved" && durable "$saved"; } ||
-      { rm -f "$saved"; fail "cannot be backed up; nothing was changed"; }
+    before=$(noted_sum "$real")
     cp -p "$real" "$new" || fail "cannot write beside it (disk full?); nothing was changed"
     [ -z "$(tail -c 1 "$new")" ] || echo >>"$new" || fail "cannot be written; nothing was changed"
   fi
   printf '%s\n' "$line" >>"$new" || fail "cannot be written (disk full?); nothing was changed"
   durable "$new" && has_line "$new" || fail "was not written whole (disk full?); nothing was changed"
-  if [ -e "$real" ]; then
-    [ "$(sum "$real")" = "$before" ] || fail "changed while we worked; left as it is, run again"
-  fi
+  saved=$real.before-gpu-node
   if [ -n "$backups" ]; then
-    # As replace.sh does: what this run does to the file.
-    why='disk full?'
-    closed "${backups%/*}" "$backups" &&
-      record "$before" "$(sum "$new")" "${kind% *}" "${kind#* }" root "$file" >>"$backups/manifest" &&
-      durable "$backups/manifest" ||
-      fail "$backups/manifest cannot be written ($why); nothing was changed"
-  fi
+    kept "$file" "$new"
+  else
+    [ ! -e "$real" ] || [ -e "$saved" ] || { cp -p "$real" "$saved" && durable "$saved"; } || { rm -f "$saved"; false; }
+  fi || fail "cannot be backed up; nothing was changed"
+  [ ! -e "$real" ] || [ "$(noted_sum "$real")" = "$before" ] || fail "changed while we worked; left as it is, run again"
   renamed "$new" "$real" || fail "cannot be renamed into place; nothing was changed"
   trap - EXIT
   done=changed

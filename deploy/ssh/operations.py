@@ -6,30 +6,28 @@ no port; server.user_authorized_keys keeps the keys of removed nodes.
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from pyinfra import host, logger
 from pyinfra.api import FunctionCommand, Host, State, operation
 
-from gpu_node.deploy.engine.ask_all import AskAll
-from gpu_node.deploy.engine.effect import unchecked
-from gpu_node.deploy.engine.rights import of_inventory
-from gpu_node.deploy.engine.run import Slot, run_of
+from gpu_node.deploy.engine.run import AskAll, Slot, of_inventory, run_of
 from gpu_node.deploy.engine.scripts import as_user, script
 from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, keep_or_restore
 from gpu_node.deploy.files.operations import Commands, edited, keep_lines
 from gpu_node.deploy.files.replace import Edit, replace, sum_of, unread
-from gpu_node.deploy.ssh.node_lines import disable, enable, with_lines
 from gpu_node.drift.ssh.mesh import authorized_line, is_installers
 from gpu_node.drift.ssh.rules import refused
 from gpu_node.facts.ask.execute import SSH_USER, execute
 from gpu_node.facts.limits.state import ResourceLimits
 from gpu_node.facts.limits.unsettled import waits
 from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
-from gpu_node.facts.probe.managed_block import NODES
+from gpu_node.facts.probe.lines import lines_of
+from gpu_node.facts.probe.managed_block import NODES, OURS
 from gpu_node.facts.probe.request import request_of
 from gpu_node.facts.probe.training_user import HOME
 from gpu_node.facts.ssh.state import Account, TrainingAccount
@@ -37,6 +35,8 @@ from gpu_node.facts.ssh.state import Account, TrainingAccount
 # The public key of each node during a run: some are made by it.
 _KEYS: Slot[AskAll[str | None]] = Slot(AskAll)
 _ASK_SECONDS = 30
+# Disables a line of another program that our lines replace.
+DISABLED = "#gpu-node# "
 _CUT = "gpu-node's block in it has no end; remove what is left of it"
 
 
@@ -143,7 +143,7 @@ def authorized_keys(
         again = partial(with_lines, lines=lines, nodes=nodes)
         yield from _write(path, user, old, new, again)
     if without:
-        yield unchecked(FunctionCommand(report_keyless, [path, without], {}))
+        yield FunctionCommand(report_keyless, [path, without], {})
 
 
 @operation()
@@ -227,3 +227,31 @@ def _edited(path: str, edit: Edit, what: str, check: str = "") -> Commands:
         return edit(text)
 
     yield from edited(path, whole, f"has the {what} of every node", absent="empty", check=check)
+
+
+def with_lines(text: str, lines: Mapping[str, Iterable[str]], nodes: Iterable[str]) -> str:
+    """Return `text` with `lines` in our block, in the order of `nodes`.
+
+    A node that is not in `lines` keeps its lines; one that is no longer in `nodes` loses them.
+    Other lines in the block stay, below it.
+    """
+    inside = lines_of("".join(each.body for each in NODES.find(text)))
+    had: dict[str, list[str]] = {}
+    foreign: list[str] = []
+    for line in inside:
+        ours = OURS.search(line)
+        (had.setdefault(ours[1], []) if ours else foreign).append(line)
+    kept = [line for node in nodes for line in lines.get(node, had.get(node, ()))]
+    block = NODES.block("".join(f"{line}\n" for line in kept))
+    return NODES.replace(text, block + "".join(f"{line}\n" for line in foreign))
+
+
+def disable(text: str, is_meant: Callable[[str], bool]) -> str:
+    """Return `text` with our comment mark before each selected line."""
+    lines = text.split("\n")
+    return "\n".join(f"{DISABLED}{line}" if line and is_meant(line) else line for line in lines)
+
+
+def enable(text: str) -> str:
+    """Return `text` with the lines that we disabled enabled again."""
+    return re.sub(rf"^{re.escape(DISABLED)}", "", text, flags=re.MULTILINE)

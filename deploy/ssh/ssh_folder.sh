@@ -3,8 +3,6 @@
 # Its home and uid are the node's own: what the user's process reported of them may be another
 # user's. Variables: user.
 # shellcheck shell=sh disable=SC2154
-set -u
-LC_ALL=C; export LC_ALL
 fail() { echo "gpu-node: $1; nothing was changed" >&2; exit 1; }
 entry=$({ getent passwd "$user" 2>/dev/null || awk -F: -v name="$user" '$1 == name' /etc/passwd; } | sort -u)
 [ "$(printf '%s\n' "$entry" | grep -c "^[^:]*:[^:]*:[0-9]*:[0-9]*:[^:]*:/")" = 1 ] ||

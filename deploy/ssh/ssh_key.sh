@@ -2,8 +2,6 @@
 # owner. Variables: home, comment.
 # Needs: place
 # shellcheck shell=sh disable=SC2154
-set -u
-LC_ALL=C; export LC_ALL
 umask 077
 key=$home/.ssh/id_ed25519
 fail() { echo "gpu-node: $key: $1" >&2; exit 1; }

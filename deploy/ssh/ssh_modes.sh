@@ -2,8 +2,6 @@
 # Runs as their owner. Variables: user, uid, home.
 # Needs: place
 # shellcheck shell=sh disable=SC2154,SC2012
-set -u
-LC_ALL=C; export LC_ALL
 fail() { echo "gpu-node: $1" >&2; exit 1; }
 top=$(readlink -f "$home") || fail "$home cannot be resolved"
 # A copy that the user makes belongs to the user. A run never gives the user a file that the user

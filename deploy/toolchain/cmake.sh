@@ -4,8 +4,6 @@
 # Needs: writers closed place sent lock proxy noted
 # Given: owner
 # shellcheck shell=sh disable=SC2154,SC2015
-set -u
-LC_ALL=C; export LC_ALL
 umask 022
 eval "$owner"
 prefix=/opt/cmake-$version

@@ -7,20 +7,21 @@ download moves the file into place before it checks the sum.
 from __future__ import annotations
 
 import urllib.request
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 
 from gevent.lock import BoundedSemaphore
 from pyinfra import host, logger
-from pyinfra.api import FunctionCommand, Host, State, StringCommand, operation
+from pyinfra.api import FunctionCommand, Host, State, operation
+from pyinfra.facts.server import Which
 
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.engine.transactions import transaction
-from gpu_node.deploy.files.downloads import cache
+from gpu_node.deploy.files.downloads import Upload, cache, sum_of_file
+from gpu_node.deploy.files.operations import Commands
 from gpu_node.deploy.files.replace import backups
-from gpu_node.deploy.files.upload import Upload, sum_of_file
 from gpu_node.deploy.nccl.pip import refuse_if_in_use
 from gpu_node.drift.toolchain.packages import unmet
 from gpu_node.facts.nccl.state import Environment, Nccl
@@ -29,13 +30,12 @@ from gpu_node.inventories.atomic_write import place
 
 _ONE_DOWNLOAD = BoundedSemaphore()
 _CHUNK = 1 << 20
-Command = StringCommand | FunctionCommand
 
 
 @operation()
 def cmake(
     version: str, url: str, sha256: str, fetch: str = "node", links: str = "/usr/local/bin"
-) -> Generator[Command, None, None]:
+) -> Commands:
     """
     Install a cmake release into ``/opt/cmake-VERSION`` and link its programs; older ones stay.
 
@@ -44,12 +44,6 @@ def cmake(
     + sha256: of the tar.gz
     + fetch: ``node``, or ``controller`` for nodes without internet
     + links: the directory of PATH that gets the symlinks
-
-    **Example:**
-
-    .. code:: python
-
-        toolchain.cmake(name="cmake 3.25.2", version="3.25.2", url="http://...", sha256="...")
     """
     if _is_linked(host.get_fact(Toolchain).get("cmake"), version, links):
         host.noop(f"cmake {version} is linked in {links}")
@@ -79,7 +73,7 @@ def packages(
     shared: bool = False,
     hashes: str = "",
     insecure_index: bool = False,
-) -> Generator[Command, None, None]:
+) -> Commands:
     """
     Install packages of a Python environment at exactly these versions, and change no other one.
     pyinfra's pip.packages is not idempotent for versions with a build, and lets pip change others.
@@ -90,12 +84,6 @@ def packages(
     + shared: other nodes may have the folder, too: they are asked whether a process uses a GPU
     + hashes: the pins with their hashes, as lines of pip's requirements; empty: any
     + insecure_index: even where pip is set to a server that is not proved (http, trusted-host)
-
-    **Example:**
-
-    .. code:: python
-
-        toolchain.packages(environment="/opt/conda/envs/dis", pins=["pyarrow==15.0.2"])
     """
     there = host.get_fact(Nccl, environments=environment).get("environments", {})
     answer = there.get(environment)
@@ -117,26 +105,23 @@ def packages(
 
 
 @operation()
-def pdsh(manager: str, allow_disruption: bool = False) -> Generator[Command, None, None]:
+def program(
+    manager: str, program: str, packages: str = "", allow_disruption: bool = False
+) -> Commands:
     """
-    Install pdsh, with its module for ssh, without replacing other packages.
+    Install a program without replacing other packages.
 
     + manager: ``apt-get``, ``dnf`` or ``yum``
+    + program: its name, eg ``pdsh``
+    + packages: with blanks between; empty: the one that has its name
     + allow_disruption: even while a running container has GPUs
-
-    **Example:**
-
-    .. code:: python
-
-        toolchain.pdsh(name="Install pdsh", manager="dnf")
     """
-    if (host.get_fact(Toolchain).get("build") or {}).get("pdsh"):
-        host.noop("pdsh is installed")
+    if host.get_fact(Which, command=program):
+        host.noop(f"{program} is installed")
         return
-    # Red Hat's pdsh reaches nodes by ssh only with a separate package.
-    names = "pdsh" if manager == "apt-get" else "pdsh pdsh-rcmd-ssh"
     more = {"allow_reload": "yes" if allow_disruption else "no", "backups": backups()}
-    yield transaction("program", manager=manager, program="pdsh", packages=names, **more)
+    given = {"manager": manager, "program": program, "packages": packages or program}
+    yield transaction("program", **given, **more)
 
 
 def _lacks(environment: Environment, wanted: Mapping[str, str]) -> bool:

@@ -3,20 +3,16 @@
 # Variables: prefix (the environment), pins (as pip is asked for them, with blanks between),
 # asked (what facts/nccl/on_node/environment.py says), hashes (lines for pip's requirements, or empty),
 # insecure (yes: any index will do), supply (facts/nccl/on_node/supply.py).
-# Needs: writers closed place sent lock proxy in_use no_answer noted pip_left find_pip
+# Needs: writers closed place sent lock proxy in_use no_answer noted environment_pip
 # Disturbs: libraries
 # Given: asked supply hashes insecure
 # By: owner
 # shellcheck shell=sh disable=SC2154,SC2012,SC2015
-set -uf
-LC_ALL=C; export LC_ALL
+set -f
 umask 022
-PIP_ROOT_USER_ACTION=ignore PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1
-export PIP_ROOT_USER_ACTION PIP_DISABLE_PIP_VERSION_CHECK PIP_NO_INPUT
 # A package in the home of the account that runs this does not belong to the environment.
 PYTHONNOUSERSITE=1 PIP_USER=no
 export PYTHONNOUSERSITE PIP_USER
-fail() { echo "gpu-node: $prefix: $1" >&2; exit 1; }
 # The first error of pip is the reason, with the packages that conflict; advice follows it.
 reason() {
   echo "$1" | awk '
@@ -28,21 +24,8 @@ reason() {
     END { print (first ? first : line) conflict }'
 }
 
-python=$prefix/bin/python3
-[ -x "$python" ] || python=$prefix/bin/python
-[ -x "$python" ] || fail "it has no Python; nothing was changed"
-find_pip
-tried=$(mktemp "$prefix/.gpu-node.XXXXXX" 2>/dev/null) && rm -f "$tried" || fail "$(id -un) may not \
-write there; its owner is $(ls -ld "$prefix/" | awk '{ print $3 }'): look at its modes, and whether it \
-is mounted read-only; nothing was changed"
-work=$(mktemp -d /var/tmp/gpu-node-pip.$$.XXXXXX) || fail "no room in /var/tmp; nothing was changed"
-# What pip leaves there when it is killed is removed with it.
-TMPDIR=$work; export TMPDIR
-[ "$insecure" = yes ] || [ -n "$hashes" ] ||
-  output=$("$pips" -I -B -c "$supply" install ${into:+"--python=$into"} 2>&1 >/dev/null </dev/null) ||
-  fail "others could change what pip installs: $(echo "$output" | tail -n 1); use https and \
-folders that no other user can change, or set supply: {hashes: ...} or \
-{insecure_index: true} in the inventory; nothing was changed"
+ready
+proven install
 pip list --format=freeze >"$work/listed" 2>"$work/errors" </dev/null ||
   fail "pip cannot list what is there: $(tail -n 1 "$work/errors"); nothing was changed"
 # pip compares names without regard to case, -, _ and .
@@ -63,10 +46,7 @@ mark=$prefix/.gpu-node-pip
 # pip finds and downloads everything before it removes anything.
 # shellcheck disable=SC2086 # a pin a word
 set -- $pins
-if [ -n "$hashes" ]; then
-  echo "$hashes" >"$work/hashes" || fail "no room in /var/tmp; run again"
-  set -- --require-hashes -r "$work/hashes"
-fi
+[ -z "$hashes" ] || set -- --require-hashes -r "$work/hashes"
 output=$(pip install --only-binary=:all: -c "$work/held.txt" "$@" 2>&1 </dev/null)
 code=$?
 [ "$code" -lt 128 ] || fail "pip was killed by signal $((code - 128)); run again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from pyinfra import host, logger
@@ -34,8 +35,13 @@ def converge(plan: Plan) -> None:
     manager = plan.state.nccl.manager
     if plan.repairs(rules_build.pdsh) and manager is not None:
         with apart(host, "pdsh"):
-            toolchain.pdsh(
-                name="Install pdsh", manager=manager, allow_disruption=plan.allow_disruption
+            toolchain.program(
+                name="Install pdsh",
+                manager=manager,
+                program="pdsh",
+                # Red Hat's pdsh reaches nodes by ssh only with a separate package.
+                packages="pdsh" if manager == "apt-get" else "pdsh pdsh-rcmd-ssh",
+                allow_disruption=plan.allow_disruption,
             )
 
 
@@ -59,38 +65,32 @@ def _packages(plan: Plan) -> None:
     wanted, lacking = _pins(plan), plan.subjects(Package, rules_packages.package_differs)
     for prefix in dict.fromkeys(each.environment for each in lacking):
         names = [each.package for each in lacking if each.environment == prefix]
-        pins = [f"{name}=={wanted[name]}" for name in names]
-        lies = partial(placed, prefix)
-        if versions_differ(plan, prefix, lies, _pins, rules_packages.package_differs):
-            continue
-        if is_writer(plan, prefix, lies, partial(_lacks_pins, prefix)):
-            with apart(host, prefix):
-                toolchain.packages(
-                    name=f"Install {', '.join(pins)} in {prefix}",
-                    environment=prefix,
-                    pins=pins,
-                    allow_disruption=plan.allow_disruption,
-                    shared=may_be_shared(lies(plan.state)),
-                    **supply(plan, pins),
-                )
+        if not versions_differ(
+            plan, prefix, partial(placed, prefix), _pins, rules_packages.package_differs
+        ):
+            pins = [f"{name}=={wanted[name]}" for name in names]
+            _install(plan, prefix, pins, partial(_lacks_pins, prefix))
 
 
 def _ninja(plan: Plan) -> None:
     """Install ninja where DeepSpeed lacks it; `_packages` installs one that is pinned."""
-    if _NINJA in _pins(plan):
-        return
-    for prefix in dict.fromkeys(_without_ninja(plan)):
-        lies = partial(placed, prefix)
-        if is_writer(plan, prefix, lies, partial(_lacks_ninja, prefix)):
-            with apart(host, prefix):
-                toolchain.packages(
-                    name=f"Install ninja in {prefix}",
-                    environment=prefix,
-                    pins=[_NINJA],
-                    allow_disruption=plan.allow_disruption,
-                    shared=may_be_shared(lies(plan.state)),
-                    **supply(plan, [_NINJA]),
-                )
+    if _NINJA not in _pins(plan):
+        for prefix in dict.fromkeys(_without_ninja(plan)):
+            _install(plan, prefix, [_NINJA], partial(_lacks_ninja, prefix))
+
+
+def _install(plan: Plan, prefix: str, pins: list[str], lacks: Callable[[Plan], bool]) -> None:
+    lies = partial(placed, prefix)
+    if is_writer(plan, prefix, lies, lacks):
+        with apart(host, prefix):
+            toolchain.packages(
+                name=f"Install {', '.join(pins)} in {prefix}",
+                environment=prefix,
+                pins=pins,
+                allow_disruption=plan.allow_disruption,
+                shared=may_be_shared(lies(plan.state)),
+                **supply(plan, pins),
+            )
 
 
 def _without_ninja(plan: Plan) -> list[str]:

@@ -4,7 +4,6 @@
 # Given: as_user
 # shellcheck shell=sh disable=SC2034,SC2154
 eval "$as_user"
-LC_ALL=C; export LC_ALL
 mine=$(id -u) || exit 1
 no() { printf '%s\n' "gpu-node: $path: $1" >&2; exit 1; }
 account() {

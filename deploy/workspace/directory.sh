@@ -3,7 +3,6 @@
 # Variables: path, mode, owner, group; an empty one is left as it is.
 # Needs: writers copier
 # shellcheck shell=sh disable=SC2154
-set -u
 umask 022
 case $path in (/ | */) path=${path%/} ;; esac
 folder=${path%/*} links=0

@@ -5,7 +5,6 @@
 # empty); most (the limit for entries); patience (the seconds after which it stops).
 # Needs: writers copier
 # shellcheck shell=sh disable=SC2154
-set -u
 # A part of such a name would be the name of another entry.
 newline='*
 *'

@@ -6,20 +6,19 @@ pyinfra's files.rsync is always "changed", shows nothing in a dry run and quotes
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyinfra import host
-from pyinfra.api import FunctionCommand, StringCommand, operation
+from pyinfra.api import FunctionCommand, operation
 
-from gpu_node.deploy.engine.effect import unchecked
 from gpu_node.deploy.engine.scripts import script
-from gpu_node.deploy.engine.transactions import transaction
 from gpu_node.deploy.files import replace as replacement
+from gpu_node.deploy.files.operations import Commands
 from gpu_node.deploy.workspace.rsync import Removal, send
 from gpu_node.drift.workspace.rules import chmod_words, lacking, mode_of
 from gpu_node.facts.workspace.below import MOST_ENTRIES, Below, file_bits
-from gpu_node.facts.workspace.state import BelowFact, FilesFact, FolderFact, Workspace
+from gpu_node.facts.workspace.state import BelowFact, FilesFact, FolderFact
 from gpu_node.facts.workspace.state import Directory as Found
 from gpu_node.inventories.fields.paths import Directory
 
@@ -30,7 +29,7 @@ BELOW_SECONDS = 600
 @operation()
 def directory(
     path: str, owner: str | None = None, group: str | None = None, mode: str | None = None
-) -> Generator[StringCommand, None, None]:
+) -> Commands:
     """
     Create a directory, or set its owner and mode; everything below it stays as it is.
 
@@ -58,7 +57,7 @@ def directory(
 
 
 @operation()
-def below(path: str, mode: str) -> Generator[StringCommand, None, None]:
+def below(path: str, mode: str) -> Commands:
     """
     Add permission bits to all entries below a directory; no bit is taken away.
 
@@ -71,7 +70,7 @@ def below(path: str, mode: str) -> Generator[StringCommand, None, None]:
         host.noop(f"{path} has these bits below it")
         return
     folders, files = chmod_words(mode)
-    change = script(
+    yield script(
         "directory_below",
         path=path,
         folders=mode,
@@ -81,23 +80,6 @@ def below(path: str, mode: str) -> Generator[StringCommand, None, None]:
         most=str(MOST_ENTRIES),
         patience=str(BELOW_SECONDS),
     )
-    # With more entries than the fact can list, it cannot show what is left.
-    yield unchecked(change) if entries.partial else change
-
-
-@operation()
-def rsync(manager: str, allow_disruption: bool = False) -> Generator[StringCommand, None, None]:
-    """
-    Install rsync without replacing other packages.
-
-    + manager: ``apt-get``, ``dnf`` or ``yum``
-    + allow_disruption: even while a running container has GPUs
-    """
-    more = {"allow_reload": "yes" if allow_disruption else "no", "backups": replacement.backups()}
-    if host.get_fact(Workspace).get("rsync"):
-        host.noop("rsync is installed")
-    else:
-        yield transaction("program", manager=manager, program="rsync", packages="rsync", **more)
 
 
 @operation()
@@ -118,7 +100,7 @@ def files(
     allow_disruption: bool = False,
     checksum: bool = False,
     relays: bool = False,
-) -> Generator[StringCommand | FunctionCommand, None, None]:
+) -> Commands:
     """
     Copy the workspace to this node by rsync; files that it already has are not sent again.
 
@@ -145,12 +127,11 @@ def files(
         host.noop(f"{path} is as on {source}")
         return
     allow = "yes" if allow_disruption or not removals else "no"
-    # Files that the source lacks may stay, and the digest differs then: rsync's exit code decides.
     given_folder = {"owner": owner, "allow": allow, "backup": backup}
-    yield unchecked(script("workspace", path=path, **given_folder, backups=replacement.backups()))
+    yield script("workspace", path=path, **given_folder, backups=replacement.backups())
     removal = Removal(removals, backup, at_once, owner, allow, checksum)
     given = [source, origin, path, list(excludes), version, dict(peer), total, removal]
-    yield unchecked(FunctionCommand(send, given, {"relayed": digest if relays else ""}))
+    yield FunctionCommand(send, given, {"relayed": digest if relays else ""})
     if backup:
         folder = backup.rpartition("/")[0]
-        yield unchecked(script("workspace_backups", folder=folder, backup=backup, keep=str(keep)))
+        yield script("workspace_backups", folder=folder, backup=backup, keep=str(keep))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +14,11 @@ from pyinfra import logger
 from pyinfra.api import Host, State
 from pyinfra.api.exceptions import FactProcessError
 
-from gpu_node.deploy.engine.rights import of_operation
-from gpu_node.deploy.engine.run import Slot, run_of
+from gpu_node.deploy.engine.run import Slot, of_operation, run_of
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.files.replace import backups
 from gpu_node.deploy.workspace.copy_side import local_sender, receiver, sender
 from gpu_node.deploy.workspace.progress import bar
-from gpu_node.deploy.workspace.rsync_codes import AS, Copier, is_whole, next_step
 from gpu_node.deploy.workspace.rsync_run import (
     IDLE_SECONDS,
     Outcome,
@@ -47,6 +46,18 @@ _HAS_PROGRESS = (3, 1)
 _OURS = "gpu-node: "
 # Instead of rsync's code, if a job uses the node.
 _REFUSED = -2
+# Files disappeared meanwhile, as those of a running job do.
+VANISHED = 24
+# --max-delete stopped it.
+MORE_TO_DELETE = 25
+# rsync(1), EXIT VALUES: socket or stream broke, a signal, a time limit; 255 is ssh's own. A code
+# below 0 is from a signal, or from a connection that broke without a code.
+_INTERRUPTED = frozenset({10, 12, 20, 30, 35, 255})
+# The message of a side if its other end disappeared.
+_RECEIVED = re.compile(r"\((\d+) bytes received so far\)")
+# What copy_side.sh prints first.
+AS = "gpu-node as "
+_DENIED = re.compile(r"Permission denied \(13\)|Operation not permitted \(1\)")
 # A program of a copied tree runs only as the user who starts it.
 PLAIN = "--chmod=Fug-s"
 
@@ -206,13 +217,11 @@ def _pass(
         logger.error(f"{host.print_prefix}{visible(why)}")
     elif not is_whole(code) and code != _REFUSED:
         why = visible("; ".join([line for line in messages if not line.startswith(AS)][-3:]))
-        login = f"{user}@{target.address}" if user else target.address
-        copier = Copier(
-            source, _sender(state, source), user or "the SSH user", f"{shlex.join(ssh)} {login}"
-        )
+        by = account(state, source) or "the SSH user" if not is_local else ""
+        login = f"{shlex.join(ssh)} {f'{user}@' if user else ''}{target.address}"
+        then = next_step(ended, f"{by} of {source}" if by else "", user or "the SSH user", login)
         logger.error(
-            f"{host.print_prefix}{path}: rsync from {source} ended with {code}: {why}; "
-            f"{next_step(code, messages, ended.has_sent, copier)}"
+            f"{host.print_prefix}{path}: rsync from {source} ended with {code}: {why}; {then}"
         )
     return is_whole(code)
 
@@ -265,13 +274,38 @@ def transfer(
     return ended
 
 
-def _sender(state: State, source: str) -> str:
-    """Return the user who copies on a node; empty if the controller copies."""
-    if source == CONTROLLER:
-        return ""
-    return account(state, source) or "the SSH user"
-
-
 def account(state: State, source: str) -> str:
     """Return the user who copies on a node; empty for the SSH user."""
     return request_of(state.inventory.get_host(source).data.dict()).user
+
+
+def is_whole(code: int) -> bool:
+    """Whether all files that are still there were copied."""
+    return code in (0, VANISHED)
+
+
+def next_step(ended: Outcome, sender: str, receiver: str, login: str) -> str:
+    """Return what a failed copy has left, and what to do.
+
+    `sender` is a user of a node, or empty for who runs the controller; `receiver` is the user at
+    the other end, to which the ssh command `login` leads.
+    """
+    code, text = ended.code, "\n".join(ended.messages)
+    received = [int(count) for count in _RECEIVED.findall(text)]
+    if code < 0 or code in _INTERRUPTED:
+        if ended.has_sent or any(received):
+            return "what was sent stays, and the next run sends the rest"
+        where = f"as {sender}" if sender else "on this machine"
+        return f"nothing was sent: check that this command works {where}: {login} rsync --version"
+    if code == MORE_TO_DELETE:
+        return "rsync would delete more than the report lists; the rest stays: check it, run again"
+    if _DENIED.search(text):
+        # As whom root received: the folder's owner.
+        ours = (line.removeprefix(AS) for line in ended.messages if line.startswith(AS))
+        owner = next(ours, "")
+        repair = f"give it to {owner} (chown -R)" if owner else "correct owner or mode (ls -ld)"
+        return (
+            f"what was sent stays, the rest cannot be sent: {sender or 'you'} cannot read "
+            f"it there, or {owner or receiver} cannot write it here; {repair}, and run again"
+        )
+    return "what was sent stays; correct what the error reports, and run again"

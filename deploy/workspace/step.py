@@ -13,6 +13,7 @@ from gpu_node.deploy.engine.failures import apart
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.shared import is_writer
 from gpu_node.deploy.files.replace import run
+from gpu_node.deploy.toolchain import operations as toolchain
 from gpu_node.deploy.workspace import operations as workspace
 from gpu_node.deploy.workspace.rsync_run import another_user
 from gpu_node.drift.engine.subject import Path
@@ -24,7 +25,7 @@ from gpu_node.drift.workspace.deletions import backups, keeps
 from gpu_node.facts.probe.file_systems import only
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.fields.paths import CONTROLLER, Directory
-from gpu_node.inventories.plurals import counted
+from gpu_node.inventories.plurals import counted, few
 from gpu_node.inventories.schema import WorkspaceWanted
 
 # How many files a run names one by one; a dry run names them all. a deploy cannot ask pyinfra
@@ -37,8 +38,11 @@ def programs(plan: Plan) -> None:
     """Install the program that copies the workspace and Python environments, before any copy."""
     manager = plan.state.nccl.manager
     if plan.repairs(rules.rsync_missing) and manager is not None:
-        workspace.rsync(
-            name="Install rsync", manager=manager, allow_disruption=plan.allow_disruption
+        toolchain.program(
+            name="Install rsync",
+            manager=manager,
+            program="rsync",
+            allow_disruption=plan.allow_disruption,
         )
 
 
@@ -135,9 +139,7 @@ def lines_of(copy: Copy, backup: str = "") -> Iterator[str]:
     """
     yield f"{copy.path}: {_amount(copy)}"
     for verb, paths in (("send", [*copy.send, *copy.change]), ("delete", copy.remove)):
-        yield from (f"{verb} {visible(path)}" for path in paths[:_SHOWN])
-        if paths[_SHOWN:]:
-            yield f"{verb} {len(paths) - _SHOWN} more"
+        yield from (f"{verb} {visible(path)}" for path in few(paths, _SHOWN))
     if backup:
         yield f"keep what is deleted or overwritten in {backup}"
     if copy.passed_over:

@@ -11,7 +11,8 @@ from pyinfra.api import StringCommand
 from tests.node_scripts import Ended, run_apart
 
 # $HERE/plan: what apt or yum would do, $HERE/lifted: what yum would do without excludes;
-# $HERE/offers and $HERE/needs: `NAME VERSION` a line; $HERE/there: `NAME VERSION STATUS`.
+# $HERE/offers and $HERE/needs: `NAME VERSION` a line; $HERE/exactly: `NAME NEEDED VERSION [OWN]`,
+# which apt refuses until NEEDED, or NAME at OWN, is named; $HERE/there: `NAME VERSION STATUS`.
 _PROGRAMS = {
     "apt-get": """
 echo "apt-get $*" >>"$HERE/called"
@@ -19,6 +20,16 @@ kind=update
 for word; do case $word in -s) kind=plan ;; install) [ $kind = plan ] || kind=install ;; esac; done
 [ $kind != update ] || exit 0
 [ ! -e "$HERE/refuses" ] || { cat "$HERE/refuses"; exit 100; }
+while read -r name needed version own; do
+  case " $* " in *" $needed=$version "* | *" $name=$own "*) continue ;; esac
+  echo " $name : Depends: $needed (= $version) but 535.183.01 is to be installed"
+  echo "        Depends: $needed (= $version) but 535.183.01 is to be installed"
+  broken=yes
+done <"$HERE/exactly"
+if [ -n "$broken" ]; then
+  echo 'E: Unable to correct problems, you have held broken packages.'
+  exit 100
+fi
 names=" " is=$(cat "$HERE/becomes" 2>/dev/null || echo installed)
 for word; do
   case $word in -* | *::*) continue ;; *=*) ;; rsync) word=rsync=3.2.7 ;; *) continue ;; esac
@@ -114,6 +125,16 @@ def machine(tmp_path: Path, programs: Path) -> Machine:
         (programs / name).chmod(0o755)
     found = Machine(tmp_path)
     # The scripts run as root, and add to the file of calls.
-    for name in ("offers", "needs", "there", "plan", "after", "libraries", "version", "called"):
+    for name in (
+        "offers",
+        "needs",
+        "exactly",
+        "there",
+        "plan",
+        "after",
+        "libraries",
+        "version",
+        "called",
+    ):
         found.write(name)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_node.deploy.engine.batches import batches, size_of
+from gpu_node.deploy.deployment import batches, size_of
 
 MODELS = {"a1": "A100", "a2": "A100", "v1": "V100", "a3": "A100", "v2": "V100", "x": ""}
 

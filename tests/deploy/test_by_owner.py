@@ -37,7 +37,8 @@ def place() -> Iterator[Path]:
         python = "/usr/bin/python3"
         made = environments.environment(place / "env", "torch", CU12, CU11, python=python)
         (made.packages / "pip").unlink()
-        shutil.copytree(str(metadata.distribution("pip").locate_file("pip")), made.packages / "pip")
+        pip = str(metadata.distribution("pip").locate_file("pip"))
+        subprocess.run(["cp", "-a", pip, made.packages], check=True)
         shutil.copytree(environments.index(), place / "index")
         wheel(place / "index", "six", "1.16.0", {"six/__init__.py": b"1"}, [])
         config = f"[global]\nno-index = true\nfind-links = {place}/index\n"
@@ -96,6 +97,16 @@ def test_wheels_of_a_users_environment(place: Path, shell: str) -> None:
     )
 
 
+def test_packages_of_an_environment_without_pip(place: Path) -> None:
+    """The note has that its base's pip changed it: restore names no pip that is not there."""
+    change(f"rm -r {place}/env/lib/python*/site-packages/pip")
+    more = {"pins": "six==1.16.0", "backups": str(place / "backups" / "RUN")}
+    ended = done("packages_pip", place, "dash", "PIP_NO_INDEX=1", **more)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    noted = as_root(["cat", f"{place}/backups/RUN/also"]).stdout.splitlines()
+    assert [words_of(line)[:2] for line in noted] == [("+", "base-wheels")]
+
+
 def test_packages_of_a_users_environment(place: Path) -> None:
     """The same; an index without a password is handed on."""
     env = "PIP_INDEX_URL=https://example.org/simple"
@@ -130,7 +141,7 @@ def test_what_others_may_change_is_left(place: Path, name: str) -> None:
     assert ran(place) == set()
 
 
-@pytest.mark.parametrize("name", ["wheels", "packages_pip"])
+@pytest.mark.parametrize("name", ["wheels", pytest.param("packages_pip", marks=pytest.mark.slow)])
 def test_root_removes_nothing_that_pythonpath_names(place: Path, name: str) -> None:
     """A user's folder there is no part of the environment."""
     theirs = place / "theirs"

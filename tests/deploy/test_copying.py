@@ -16,8 +16,7 @@ from gpu_node.deploy.engine.run import Run
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.workspace import progress
 from gpu_node.deploy.workspace.progress import DISPLAY
-from gpu_node.deploy.workspace.rsync import Removal, command, place, ssh_of
-from gpu_node.deploy.workspace.rsync_codes import Copier, next_step
+from gpu_node.deploy.workspace.rsync import Removal, command, next_step, place, ssh_of
 from gpu_node.deploy.workspace.rsync_run import Outcome, another_user, as_trainer, follow, locally
 from gpu_node.facts.probe import request as named
 from gpu_node.facts.probe.peers import Peer
@@ -80,7 +79,7 @@ CUT = "rsync: connection unexpectedly closed (4183 bytes received so far) [sende
 REFUSED = "rsync: connection unexpectedly closed (0 bytes received so far) [sender]"
 DENIED = 'rsync: [receiver] mkstemp "/data/ws/.a.X" failed: Permission denied (13)'
 FULL = 'rsync: [receiver] write failed on "/data/ws/a": No space left on device (28)'
-NOTHING = "nothing was sent: check that this command works on a100-01, as train: ssh"
+NOTHING = "nothing was sent: check that this command works as train of a100-01: ssh"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +101,8 @@ def test_what_comes_after_a_copy_that_failed(
     code: int, output: list[str], has_sent: bool, expected: str
 ) -> None:
     """The next run finishes only what was interrupted, by rsync's own codes."""
-    reported = next_step(code, output, has_sent, Copier("a100-01", "train", "zhang", "ssh zhang@v"))
+    ended = Outcome(code, output, has_sent)
+    reported = next_step(ended, "train of a100-01", "zhang", "ssh zhang@v")
     assert expected in reported
     assert ("the next run" in reported) == ("the next run" in expected)
 

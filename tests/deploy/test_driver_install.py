@@ -71,6 +71,51 @@ def test_exactly_the_version_wanted(machine: Machine, shell: str, note: Path) ->
     assert "--no-remove" in install and "--no-install-recommends" in install
 
 
+def test_what_apt_refuses_is_named(machine: Machine, shell: str) -> None:
+    """Debian's packages need exactly their version of others, of which apt takes the newest."""
+    machine.write("offers", *OFFERS, f"nvidia-alternative {NEW}", f"nvidia-alternative {OLD}")
+    machine.write("exactly", f"{UTILS} {LIBRARY} {OLD}", f"{LIBRARY} nvidia-alternative {OLD}")
+    done = apt(machine, shell)
+    assert (done.code, done.err) == (0, "")
+    there = dict(line.split()[:2] for line in machine.read("there"))
+    assert there == dict.fromkeys((DKMS, UTILS, LIBRARY, "nvidia-alternative"), OLD)
+
+
+def test_what_apt_takes_at_a_newer_version(machine: Machine, shell: str) -> None:
+    """Debian's nvidia-kernel-support is named by no package with a version, and needs its own."""
+    support = "nvidia-kernel-support"
+    machine.write("offers", *OFFERS, f"{support} {NEW}", f"{support} {OLD}")
+    needs = [f"{name} {LIBRARY} {OLD}" for name in (DKMS, UTILS)]
+    machine.write("exactly", *needs, f"{support} {LIBRARY} {NEW} {OLD}")
+    done = apt(machine, shell)
+    assert (done.code, done.err) == (0, "")
+    there = dict(line.split()[:2] for line in machine.read("there"))
+    assert there == dict.fromkeys((DKMS, UTILS, LIBRARY, support), OLD)
+
+
+def test_a_program_of_another_version(machine: Machine, shell: str) -> None:
+    """Debian's nvidia-modprobe is newer than the driver; of a library that is refused."""
+    machine.write("offers", *OFFERS, f"nvidia-modprobe {NEW}", f"nvidia-alternative {NEW}")
+    machine.write("needs", f"nvidia-modprobe {NEW}")
+    done = apt(machine, shell)
+    assert (done.code, done.err) == (0, "")
+    there = dict(line.split()[:2] for line in machine.read("there"))
+    assert there == {DKMS: OLD, UTILS: OLD, "nvidia-modprobe": NEW}
+    machine.write("there")
+    machine.write("needs", f"nvidia-alternative {NEW}")
+    done = apt(machine, shell)
+    assert done.code == 1 and "no nvidia-alternative 535.154.05" in done.err
+
+
+def test_what_apt_refuses_and_nobody_has(machine: Machine, shell: str) -> None:
+    """It is refused in apt's words."""
+    machine.write("offers", *OFFERS)
+    machine.write("exactly", f"{UTILS} nvidia-alternative {OLD}")
+    done = apt(machine, shell)
+    assert done.code == 1 and machine.installs() == []
+    assert "no nvidia-alternative 535.154.05 in the repositories" in done.err
+
+
 def test_the_newest_of_a_branch(machine: Machine, shell: str) -> None:
     """All of one version; and as any will do, none is held."""
     machine.write("offers", *OFFERS, f"{UTILS} 535.200.01-0ubuntu1", f"{DKMS} 545.1.1-1")

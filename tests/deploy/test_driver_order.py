@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -24,15 +26,30 @@ DOWN = {
 
 
 class Recorder:
-    """In place of the operations: each with the kernel it is about, and where step.py calls it."""
+    """In place of the operations: each with the kernel it is about, and where step.py calls it.
 
-    def __init__(self) -> None:
+    `ends` has, of each, the subject that a failure ends; `whole` of one that any failure ends.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[str, str, tuple[int, ...]]] = []
+        self.ends: list[tuple[str, str]] = []
+        self._subject = ""
+        monkeypatch.setattr(step, "driver", self)
+        monkeypatch.setattr(step, "apart", lambda _, subject: self._within(subject))
+        monkeypatch.setattr(step, "whole", lambda _: self._within("whole"))
+
+    @contextmanager
+    def _within(self, subject: str) -> Iterator[None]:
+        before, self._subject = self._subject, subject
+        yield
+        self._subject = before
 
     def __getattr__(self, name: str) -> Any:
         def note(**given: Any) -> None:
             kernel = given.get("kernel") or next(iter(given.get("kernels", ())), "")
             self.calls.append((name, kernel, tuple(self._lines())))
+            self.ends.append((name, self._subject))
 
         return note
 
@@ -45,9 +62,9 @@ class Recorder:
         return lines
 
 
-def calls(
+def recorded(
     monkeypatch: pytest.MonkeyPatch, running: str, modules: dict[str, Any], more: dict[str, Any]
-) -> list[tuple[str, str, tuple[int, ...]]]:
+) -> Recorder:
     """What the step does for a node with these kernels, both of which may boot."""
     installed = [
         {"name": name, "headers": True, "image": True, "module": module}
@@ -61,27 +78,32 @@ def calls(
     }
     found, wanted = states.state({"driver": driver}), states.wanted({})
     plan = Plan(wanted, found, tuple(check(found, wanted)), states.nodes())
-    recorder = Recorder()
-    monkeypatch.setattr(step, "driver", recorder)
+    recorder = Recorder(monkeypatch)
     step.converge._inner(plan)
-    return recorder.calls
+    step.rest._inner(plan)
+    return recorder
 
 
-def test_the_running_kernel_is_built_and_loaded_before_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The next kernel's build may fail, and jobs can run without it."""
-    found = calls(monkeypatch, OLD, {NEW: None, OLD: None}, DOWN)
-    names = [(name, kernel) for name, kernel, _ in found]
-    assert names == [("module", OLD), ("loaded", ""), ("module", NEW)]
+def test_all_kernels_are_built_before_one_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that fails ends no other and, but for the running kernel's, no loading."""
+    found = recorded(monkeypatch, OLD, {NEW: None, OLD: None}, DOWN)
+    assert found.ends == [("module", OLD), ("module", NEW), ("loaded", OLD)]
+    assert [kernel for _, kernel, _ in found.calls] == [OLD, NEW, ""]
+
+
+def test_a_held_kernel_is_released_where_all_were_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that fails keeps the hold: the node would boot a kernel without the module."""
+    held = {"boot": {**BOOT, "grubby": f"/boot/vmlinuz-{OLD}", "held": OLD}}
+    found = recorded(monkeypatch, OLD, {NEW: None, OLD: BUILT}, held)
+    assert found.ends == [("module", NEW), ("hold_kernel", "whole")]
 
 
 def test_nodes_build_for_the_running_and_for_the_next_kernel_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """pyinfra runs one operation on all nodes at a time: that of the same lines of the step."""
-    running = calls(monkeypatch, NEW, {NEW: None}, DOWN)
-    following = calls(monkeypatch, OLD, {NEW: None, OLD: BUILT}, {})
+    running = recorded(monkeypatch, NEW, {NEW: None}, DOWN).calls
+    following = recorded(monkeypatch, OLD, {NEW: None, OLD: BUILT}, {}).calls
     assert following[0][:2] == ("module", NEW)
     assert running[0] == following[0]
 
@@ -100,8 +122,7 @@ def test_more_kernels_than_a_node_has(monkeypatch: pytest.MonkeyPatch, entry: st
     found, wanted = states.state({"driver": driver}), states.wanted({})
     findings = check(found, wanted)
     plan = Plan(wanted, found, tuple(findings), states.nodes())
-    recorder = Recorder()
-    monkeypatch.setattr(step, "driver", recorder)
+    recorder = Recorder(monkeypatch)
     step.converge._inner(plan)
     step.rest._inner(plan)
     built = [kernel for name, kernel, _ in recorder.calls if name == "module"]
@@ -128,8 +149,7 @@ def test_a_handful_of_kernels_is_repaired_at_once(monkeypatch: pytest.MonkeyPatc
 
     wanted, before = states.wanted({}), found(None)
     plan = Plan(wanted, before, tuple(check(before, wanted)), states.nodes())
-    recorder = Recorder()
-    monkeypatch.setattr(step, "driver", recorder)
+    recorder = Recorder(monkeypatch)
     step.converge._inner(plan)
     step.rest._inner(plan)
     assert sorted(kernel for name, kernel, _ in recorder.calls if name == "module") == names

@@ -23,7 +23,8 @@ WORK = """
 from pyinfra import host
 from pyinfra.api import FunctionCommand, deploy, operation
 from pyinfra.operations import server
-from gpu_node.deploy.engine.failures import alone, failed
+from gpu_node.deploy.engine.failures import alone
+from gpu_node.deploy.engine.run import node_of
 from gpu_node.deploy.engine.interruption import watch
 
 
@@ -34,8 +35,8 @@ def part(name, command):
 
 
 def report(state, host):
-    open("FOLDER/failed", "w").write(" ".join(failed(host)))
-    return not failed(host)
+    open("FOLDER/failed", "w").write(" ".join(node_of(host).failed))
+    return not node_of(host).failed
 
 
 @operation(is_idempotent=False)
@@ -73,7 +74,7 @@ def test_a_failure_ends_its_area_and_those_after_it(tmp_path: Path, command: str
 
 
 APART = """
-from gpu_node.deploy.engine.failures import apart
+from gpu_node.deploy.engine.failures import apart, whole
 
 
 @deploy("Environments")
@@ -83,6 +84,8 @@ def environments():
         server.shell(name="one, second", commands=["touch FOLDER/one"])
     with apart(host, "two"):
         server.shell(name="two", commands=["touch FOLDER/two"])
+    with whole(host):
+        server.shell(name="all", commands=["touch FOLDER/all"])
     server.shell(name="rest", commands=["touch FOLDER/rest"])
 
 
@@ -101,8 +104,11 @@ def test_a_failed_subject_takes_no_other_with_it(tmp_path: Path) -> None:
     words = ["pyinfra", "-y", "site.py", "work.py"]
     done = fork_server.run(*words, cwd=tmp_path, env=dict(os.environ), seconds=SECONDS)
     assert done.returncode == 1
-    made = {name: (tmp_path / name).exists() for name in ("one", "two", "rest", "reboot")}
-    assert made == {"one": False, "two": True, "rest": True, "reboot": False}
+    made = {name: (tmp_path / name).exists() for name in ("one", "two", "all", "rest", "reboot")}
+    assert made == {
+        **{"one": False, "two": True},
+        **{"all": False, "rest": True, "reboot": False},
+    }
     assert (tmp_path / "failed").read_text() == "nccl"
     assert "nccl: one: failed; the rest of nccl and the other areas go on" in done.stderr
 

@@ -26,19 +26,19 @@ from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.run import run_of
 from gpu_node.deploy.ssh.step import _asked
 from gpu_node.drift.engine import judgement
-from gpu_node.drift.engine.judgement import Judged, Judgement
-from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.engine.registry import Rule
+from gpu_node.drift.engine.judgement import Judgement
+from gpu_node.drift.engine.nodes import Judged, Nodes
 from gpu_node.drift.ssh.mesh import hosts_wanted, known_wanted
 from gpu_node.facts.ask.session import ProbeError
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.file_systems import Place
 from tests.drift import hostile, states
+from tests.drift.stub import stub
 from tests.drift.test_judging import _hostile, _peers
 from tests.examples import examples
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-PEERS = Rule("ssh.peers", "error", _peers, whole=True, between=True, steps=("ssh",))
+PEERS = stub("ssh.peers", _peers, when="with peers")
 NAMES = ["a", "x", "b"]
 HEALTHY = {"a100-01": states.state(states.MESH), **states.nodes().states}
 BROKEN = ValueError("no \x1b[31m number")
@@ -176,7 +176,7 @@ def test_no_node_is_changed_by_what_no_rule_can_judge(asked: State) -> None:
     assert set(made["a"].nodes.states) == {"a", "b"}
     assert [each.rule for each in made["a"].findings] == ["ssh.peers"]
     assert [each.rule for each in made["x"].findings] == ["ssh.unreadable"]
-    assert made["x"].manual
+    assert not made["x"].is_repaired
 
 
 def test_a_run_judges_once(asked: State, monkeypatch: pytest.MonkeyPatch) -> None:

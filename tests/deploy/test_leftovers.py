@@ -66,13 +66,10 @@ def test_another_accounts_folder(shell: str) -> None:
 
 def test_which_scripts_clear_away() -> None:
     """Those that make such folders, or run what does."""
+    shared = {"transaction", "environment_pip"}
     folder = "mktemp -d /var/tmp/"
-    making = {
-        name
-        for name in FILES
-        if folder in text(name) or ("transaction" in needed(name) and folder in text("transaction"))
-    }
-    assert making - {"sent", "by_owner", "transaction"} == {
+    making = {name for name in FILES if folder in text(name) or shared & {*needed(name)}}
+    assert making - {"sent", "by_owner", *shared} == {
         name for name in FILES if "sent" in needed(name) and name != "cmake"
     }
 

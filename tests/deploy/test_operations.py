@@ -29,7 +29,7 @@ from gpu_node.deploy.engine.scripts import FILES
 from gpu_node.deploy.env.operations import BASH_CHECK
 from gpu_node.deploy.files import downloads as controller
 from gpu_node.deploy.files import replace as replacement
-from gpu_node.deploy.files.upload import Upload
+from gpu_node.deploy.files.downloads import Upload
 from gpu_node.deploy.toolchain import operations as toolchain
 from gpu_node.deploy.workspace.rsync import Removal
 from gpu_node.facts.areas import AREAS
@@ -79,6 +79,7 @@ def shown(command: object, found: str) -> Any:
 
 def without_first(text: str) -> str:
     """A script without what stands before its body."""
+    text = text.replace(f"{scripts.HEAD}\n", "")
     for first in {each for name in FILES for each in scripts.needed(name)}:
         text = text.replace("\n" + FILES[first].read_text() + "\n", "")
     return text
@@ -158,7 +159,7 @@ def replaced(outer: dict[str, str], new: str, found: str) -> dict[str, str]:
     inner = inner_of("write", outer["write"])
     for key in ("file", "before", "after"):
         assert inner[key] == outer[key]
-    assert inner["owner"] == ("user" if outer["user"] else "root")
+    assert inner["owner"] == (outer["user"] or "root")
     if outer["confirm"] == "0":
         assert outer["record"] == outer["undo"] == ""
     else:

@@ -1,4 +1,4 @@
-"""Start files of an environment may print anything: pip_left.sh, alone and within the steps."""
+"""Start files of an environment may print anything: environment_pip.sh, and the steps."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def listed(tmp_path: Path, shell: str, *lines: object, code: int = 0) -> list[st
     python, removed = tmp_path / "python", tmp_path / "removed"
     python.write_text(PRINTS.format(lines="\n".join(map(str, lines)), code=code))
     python.chmod(0o755)
-    words = text("pip_left") + LISTS.format(folder=tmp_path, removed=removed)
+    words = text("environment_pip") + LISTS.format(folder=tmp_path, removed=removed)
     done = run(StringCommand(words), shell)
     assert (done.code, done.out, done.err) == (code, "", "")
     return removed.read_text().splitlines() if removed.exists() else []

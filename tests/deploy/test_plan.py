@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
+from pyinfra.api.exceptions import PyinfraError
 
 from gpu_node.deploy.driver import step as driver
 from gpu_node.deploy.driver.step import reboots, reloads
 from gpu_node.deploy.engine.plan import Plan
-from gpu_node.deploy.engine.planning import changes
+from gpu_node.deploy.engine.planning import changes, wanted_of
 from gpu_node.drift.driver.rules_gpus import unsupported_gpu
 from gpu_node.drift.engine.check import check, judge
-from gpu_node.drift.engine.judgement import Judged
+from gpu_node.drift.engine.nodes import Judged
+from gpu_node.inventories.connection.names import INVENTORY
 from tests.drift import states
 
 DROP = "/etc/systemd/system/nvidia-persistenced.service.d/gpu-node.conf"
@@ -105,4 +108,19 @@ def test_what_is_turned_off_is_not_repaired(off: object) -> None:
     muted = tuple(judgement.muted["n"])
     assert [each.rule for each in muted] == ["shm.too-small"]
     plan = Plan(wanted, found, tuple(judgement.findings["n"]), states.nodes(), muted=muted)
-    assert not changes(plan) and not plan.manual
+    assert not changes(plan) and not plan.findings
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_wrong_value_has_the_place_where_it_is_set(tmp_path: Path, is_named: bool) -> None:
+    """That of pyinfra's group data here; a host of no cluster file has its name alone."""
+    (tmp_path / "group_data").mkdir()
+    file = tmp_path / "group_data" / "v100.py"
+    file.write_text("shm_size = '8GB'\n")
+    data = {"shm_size": "8GB", **({INVENTORY: str(tmp_path / "site.yml")} if is_named else {})}
+    host = MagicMock(groups=["v100"], data=MagicMock(get=data.get, dict=lambda: data))
+    host.name = "v100-01"
+    with pytest.raises(PyinfraError) as error:
+        wanted_of(host)
+    place = f"{file}:1: " if is_named else ""
+    assert str(error.value).startswith(f"{place}v100-01: shm_size: found '8GB'; ")

@@ -10,8 +10,7 @@ from pyinfra.api import Config, Host, Inventory, State
 from pyinfra.api.state import StateStage
 
 from gpu_node.deploy.engine import proof
-from gpu_node.deploy.engine.ask_all import AskAll
-from gpu_node.deploy.engine.run import node_of, run_of
+from gpu_node.deploy.engine.run import AskAll, node_of, run_of
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.seen import Seen
 from gpu_node.inventories.wanted import NodeWanted

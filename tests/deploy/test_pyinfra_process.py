@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gpu_node.deploy.engine import pyinfra_process
 from gpu_node.deploy.engine.pyinfra_process import VARIABLE, run_pyinfra
+from gpu_node.deploy.restore.records import RUN_ID
 from gpu_node.inventories.connection.sudo import SUDO
+from gpu_node.inventories.interrupt import Interrupted
 
 DEPLOY = """
 from pyinfra import host
@@ -41,14 +45,14 @@ def test_a_dry_run_shows_the_lines_of_files(
     made.write_text("theirs\nold\n")
     (tmp_path / "work.py").write_text(DEPLOY.format(path=str(made), secret="a" * 34))
     ended = run_pyinfra(str(tmp_path / "nodes.py"), tmp_path / "work.py", ["--dry"])
-    assert (ended.code, ended.failed, ended.recorded) == (0, (), ())
+    assert (ended.code, ended.failed, ended.recorded, ended.proved) == (0, [], [], {})
     assert made.read_text() == "theirs\nold\n"
-    assert ended.planned == (
+    assert ended.planned == [
         "Write a file on @local:",
         f"  {made}: changes",
         *("    -theirs", "    -old", "    +new", "    +HF_TOKEN=..."),
         "Do more on @local: by a script",
-    )
+    ]
     out, err = capfd.readouterr()
     assert out == "" and "Hidden side effects" not in err
 
@@ -68,11 +72,28 @@ def test_an_error_names_no_line_of_a_deploy(
     assert "[@local] failed\n" in err and "executed" not in err and "work.py line" not in err
 
 
+def test_an_interrupted_run_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By it `restore` takes back what the run has changed; the child writes it as it begins."""
+    (tmp_path / "nodes.py").write_text('nodes = ["@local"]\n')
+    end = pyinfra_process._Run.ended
+
+    def ended(run: Any, *given: Any) -> int:
+        end(run, *given)
+        raise Interrupted
+
+    monkeypatch.setattr(pyinfra_process._Run, "ended", ended)
+    (tmp_path / "work.py").write_text("import os; os._exit(1)\n")
+    with pytest.raises(Interrupted) as error:
+        run_pyinfra(str(tmp_path / "nodes.py"), tmp_path / "work.py")
+    assert RUN_ID.fullmatch(error.value.run)
+
+
 GIVEN = """
+import json
 from pathlib import Path
 from gpu_node.inventories.connection.sudo import SUDO
 found = [Path(f"/proc/self/{{each}}").read_text() for each in ("environ", "cmdline")]
-Path({path!r}).write_text(SUDO.to_child().decode() + "".join(found))
+Path({path!r}).write_text(json.dumps(SUDO.to_child()) + "".join(found))
 """
 
 

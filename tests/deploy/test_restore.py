@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,22 +19,25 @@ from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from gpu_node.deploy.console import UserConsole
 from gpu_node.deploy.engine.scripts import as_run, script, text
+from gpu_node.deploy.files import confirm as confirmation
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.replace import confirm, replace
+from gpu_node.deploy.restore import console
 from gpu_node.deploy.restore import node as on_node
-from gpu_node.deploy.restore import restoring
-from gpu_node.deploy.restore.node import NodeFiles, Refused, sum_of_content
+from gpu_node.deploy.restore.node import NodeFiles, Refused, Target
 from gpu_node.deploy.restore.records import RunRecord, Unusable, parse
-from gpu_node.deploy.restore.restoring import Asked, NoSuchRun, NotRestored, _Restoring
-from gpu_node.deploy.restore.walk import Target, target
+from gpu_node.deploy.restore.restoring import Asked, NoSuchRun, NotRestored, _Restoring, run_shown
 from gpu_node.facts.ask.execute import Rights
+from gpu_node.facts.probe.file_bytes import FileBytes
 from gpu_node.facts.probe.training_user import AS_USER
 from tests.deploy.accounts import AS_ROOT, OTHER, USER, USER_ID
 from tests.deploy.accounts import place as place  # the fixture
 from tests.node_scripts import run, tree
+from tests.shells import SHELLS
 
 pytestmark = AS_ROOT
 USER_GROUP = pwd.getpwuid(USER_ID).pw_gid
+MIDNIGHT = datetime(2026, 11, 29, tzinfo=timezone.utc)
 FIRST, SECOND, THIRD, FOURTH = (f"2027011{day}T080000Z-abcdef" for day in (5, 6, 7, 8))
 
 
@@ -75,27 +79,35 @@ class Node:
         self.patch.setattr(replacement, "backups", lambda: str(self.top / name))
         self.patch.setattr(replacement, "run", lambda: name)
 
-    def write(self, path: Path, new: str | None, user: str = "", **more: Any) -> None:
-        """Write a file as a deploy does; None removes it."""
-        old = self.files.content(str(path), user)
+    def write(self, path: Path, new: str, user: str = "", **more: Any) -> None:
+        """Write a file as a deploy does."""
+        facts = FileBytes()
+        old = facts.process(run(facts.command(str(path), user), self.shell).out.splitlines())
         done = run(replace(str(path), old, new, user=user, **more), self.shell)
         assert (done.code, done.err) == (0, "")
 
-    def target(self, path: Path, user: str = "root", runs: Sequence[RunRecord] = ()) -> Target:
+    def target(self, path: Path, user: str = "root") -> Target:
         """How a file is put back."""
-        now = sum_of_content(self.files.content(str(path), user))
-        return target(str(path), now, runs or self.files.runs()[:1])
+        (found,) = self.files.look(self.files.runs()[:1], {str(path): user})
+        return found
+
+    def leave(self) -> Path:
+        """Leave restore.sh in the folder of the run, as a deploy does."""
+        done = run(next(console.leave._inner()), self.shell)
+        assert (done.code, done.err) == (0, "")
+        return Path(replacement.backups()) / "restore.sh"
+
+    def at_console(self, restore_sh: Path) -> tuple[int, str]:
+        """Restore by that script; how it ends, and what it says."""
+        command = [*SHELLS[self.shell], str(restore_sh)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.stderr == "" or done.returncode, done.stderr
+        return done.returncode, done.stdout + done.stderr
 
     def restore(self, yes: bool = True, **asked: Any) -> int:
         """Restore as the command does."""
         given = Asked("site.yml", "n", **asked)
         return _Restoring(given, UserConsole(yes), self.files, [""], lambda *_: None).done()
-
-    def back(self, path: Path, user: str = "root") -> str:
-        """Put one file back; why that failed."""
-        found = self.target(path, user)
-        new = self.files.backup(found)["text"] if found.before != "absent" else None
-        return self.files.put_back(found, self.files.content(str(path), user), new)[0]
 
 
 def kinds(*paths: Path) -> list[tuple[str, int, int, int] | None]:
@@ -108,16 +120,68 @@ def kinds(*paths: Path) -> list[tuple[str, int, int, int] | None]:
     return found
 
 
+HINT = "docker keeps the defaults that it has read; systemctl reload docker"
+
+
+def test_at_a_console(node: Node) -> None:
+    """All of a run, in two steps; and that back."""
+    node.write(node.conf, '{"a": 1}\n')
+    node.write(node.bashrc, "export A='%s' \\\n", USER)
+    node.conf.chmod(0o640)
+    made = node.etc / "made.json"
+    before = kinds(node.conf, node.bashrc, made)
+    node.begin(SECOND)
+    node.write(node.conf, '{"a": 2}\n')
+    node.write(node.conf, '{"a": 3}\n')
+    node.write(made, "{}\n")
+    node.write(node.bashrc, "export A=2\n", USER)
+    after = kinds(node.conf, node.bashrc, made)
+    code, output = node.at_console(node.leave())
+    assert code == 0, output
+    assert kinds(node.conf, node.bashrc, made) == before
+    assert f"{node.conf}: {HINT}" in output
+    (back,) = (each for each in node.top.iterdir() if each.name not in (FIRST, SECOND))
+    assert node.at_console(back / "restore.sh")[0] == 0
+    assert kinds(node.conf, node.bashrc, made) == after
+
+
+@pytest.mark.parametrize("is_used", [True, False])
+def test_a_run_that_changed_nothing_leaves_nothing(node: Node, is_used: bool) -> None:
+    """What it left before its first change is removed, with folders that are empty."""
+    if is_used:
+        node.write(node.conf, "{}\n")
+    restore_sh = node.leave()
+    done = run(next(console.remove_unused._inner()), node.shell)
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert restore_sh.exists() == node.top.exists() == is_used
+
+
+def test_at_a_console_what_has_changed_since_stays(node: Node) -> None:
+    """So does a file in a home that is not there; the others are put back."""
+    node.write(node.conf, "{}\n")
+    node.write(node.bashrc, "ours\n", USER)
+    node.write(node.keys, "key\n")
+    restore_sh = node.leave()
+    node.conf.write_text("theirs\n")
+    node.home.rename(node.place / "away")
+    code, output = node.at_console(restore_sh)
+    assert code == 1
+    assert f"{node.conf}: stays as it is: another program changed it after run {FIRST}" in output
+    assert f"{node.bashrc}: stays as it is: {USER} cannot read it" in output
+    assert node.conf.read_text() == "theirs\n" and not node.keys.exists()
+
+
 @pytest.fixture
 def node(place: Path, shell: str, monkeypatch: pytest.MonkeyPatch) -> Node:
     """A node that nothing uses; each change that must be confirmed is, by a session here."""
     monkeypatch.setattr(NodeFiles, "require_idle", lambda self: None)
 
-    def kept(host: Host, path: str, rights: Rights, after: str = "", **given: Any) -> str:
-        done = run(confirm(path, after, given["user"]), shell)
+    def kept(host: Host, path: str, rights: Rights, after: str, *rest: Any) -> str:
+        _, user, _ = rest
+        done = run(confirm(path, after, user), shell)
         return done.err if done.code else ""
 
-    monkeypatch.setattr(on_node, "not_kept", kept)
+    monkeypatch.setattr(confirmation, "not_kept", kept)
     return Node(place, shell, monkeypatch)
 
 
@@ -152,18 +216,6 @@ def test_all_of_a_run(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     assert kinds(*files) == before
 
 
-def test_a_removed_file_has_its_mode_and_group_again(node: Node) -> None:
-    """As a restore removes it, and a restore of that one makes it again."""
-    node.conf.write_text("{}\n")
-    node.conf.chmod(0o640)
-    shutil.chown(node.conf, "root", OTHER)
-    before = kinds(node.conf)
-    node.write(node.conf, None)
-    assert kinds(node.conf) == [None]
-    assert node.back(node.conf) == ""
-    assert kinds(node.conf) == before
-
-
 def test_two_runs_in_reverse(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     """The last one alone by default; with --run all since, and --list names them."""
     assert node.restore(listed=True) == 0 and capsys.readouterr().out == ""
@@ -196,6 +248,23 @@ def test_a_file_that_has_changed_since(node: Node, capsys: pytest.CaptureFixture
     assert f"left as it is: {node.conf}: another program changed it" in capsys.readouterr().err
 
 
+def test_what_is_shown_of_a_file(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lines that change, without their secrets, some of many, and bytes that are not UTF-8."""
+    lines = [b"export https_proxy=http://me:planted@proxy", b"gr\xc3\xb6\xdf", b"x" * 5000]
+    node.conf.write_bytes(b"token=SECRET\n" + b"\n".join([*lines, *[b"more"] * 100]))
+    node.write(node.conf, "token=SECRET\n")
+    assert node.restore(dry=True) == 0
+    shown = capsys.readouterr().out
+    for each in (
+        "http://...@proxy",
+        "  +gr\u00f6\\xdf\n",
+        "x... (",
+        "(43 more lines)",
+    ):
+        assert each in shown, each
+    assert "planted" not in shown and "SECRET" not in shown
+
+
 def test_no_run(node: Node) -> None:
     """None at all, and none of that name: then the runs of the node are listed."""
     with pytest.raises(NotRestored, match="no record of a run"):
@@ -220,7 +289,7 @@ def test_a_job_that_runs(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_restore_that_locks_out(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """No new session opens with it: it is taken back as a change of a deploy is."""
-    monkeypatch.setattr(on_node, "not_kept", lambda *_, **__: "no new session")
+    monkeypatch.setattr(confirmation, "not_kept", lambda *_, **__: "no new session")
     node.keys.parent.mkdir()
     node.keys.write_text("old\n")
     node.keys.chmod(0o600)
@@ -235,7 +304,7 @@ def test_a_made_file_is_made_again_if_its_removal_locks_out(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the mode that it had."""
-    monkeypatch.setattr(on_node, "not_kept", lambda *_, **__: "no new session")
+    monkeypatch.setattr(confirmation, "not_kept", lambda *_, **__: "no new session")
     node.write(node.keys, "new\n", mode="600")
     before = kinds(node.keys)
     node.begin(SECOND)
@@ -259,9 +328,11 @@ def test_what_a_user_plants(node: Node, plant: Callable[[Node], None]) -> None:
     secret.chmod(0o600)
     node.write(node.bashrc, "ours\n", user=USER)
     node.bashrc.unlink()
+    restore_sh = node.leave()
     plant(node)
     with pytest.raises(Refused):
         node.restore()
+    assert node.at_console(restore_sh)[0] == 1
     assert secret.read_text() == "root's\n"
 
 
@@ -271,10 +342,10 @@ def test_a_user_swaps_the_file_after_it_was_read(node: Node) -> None:
     secret.write_text("ours\n")
     secret.chmod(0o644)
     node.write(node.bashrc, "ours\n", user=USER)
-    found, now = node.target(node.bashrc, USER), node.files.content(str(node.bashrc), USER)
+    found = node.target(node.bashrc, USER)
     node.bashrc.unlink()
     node.bashrc.symlink_to(secret)
-    problem, _ = node.files.put_back(found, now, None)
+    problem, _ = node.files.put_back(found)
     assert problem
     assert secret.read_text() == "ours\n" and secret.stat().st_uid == 0
 
@@ -287,10 +358,10 @@ def sh(script: str) -> None:
 # How the records of a run are no longer as root has written them, and why they are refused.
 TAMPERED = {
     "the manifest is a link": ("mv manifest m; ln -s m manifest", "manifest is a link"),
-    "a user's manifest": (f"chown {USER} manifest", "belongs to another user"),
+    "a user's manifest": (f"chown {USER} manifest", "other than root may write in"),
     "others may write it": ("chmod 666 manifest", "other than root may write in"),
     "a group may write it": ("chmod 664 manifest", "other than root may write in"),
-    "the folder is a user's": (f"chown {USER} .", "belongs to another user"),
+    "the folder is a user's": (f"chown {USER} .", "belongs to uid"),
     "others may write in the folder": ("chmod 777 .", "other than root may write in"),
     "the folder of all runs is open": ("chmod 777 ..", "other than root may write in"),
     "too large": ("head -c 300000 /dev/zero | tr '\\0' x >>manifest", "has more than"),
@@ -301,21 +372,23 @@ TAMPERED = {
 @pytest.mark.parametrize(("change", "why"), TAMPERED.values(), ids=TAMPERED)
 def test_a_record_that_another_could_have_written(node: Node, change: str, why: str) -> None:
     node.write(node.keys, "key\n")
+    restore_sh = node.leave()
     sh(f"cd {node.top / FIRST} && RUN={FIRST} && {change}")
     with pytest.raises(Unusable) as error:
         node.restore()
+    # A long record of root's costs a console nothing, and the shell enters the folder itself.
+    assert why in ("has more than", "is a link") or node.at_console(restore_sh)[0] == 1
     assert node.keys.exists() and why in str(error.value)
 
 
 def test_records_of_many_lines(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more lines of one record are read than are used, and no more bytes of all records."""
-    for name in (FIRST, SECOND, THIRD):
+    """No more lines of a record are read than are used."""
+    for name in (SECOND, THIRD):
         node.begin(name)
         node.write(node.keys, f"{name}\n")
         for record in ("manifest", "also"):
             sh(f"head -c 200000 /dev/zero | tr '\\0' '\\n' >>{node.top / name / record}")
         os.utime(node.top / name / "manifest", (int(name[:8]),) * 2)
-    monkeypatch.setattr(on_node, "MOST_READ", 900_000)
     sent: list[int] = []
 
     def parsed(lines: Sequence[str]) -> tuple[RunRecord, ...]:
@@ -323,10 +396,9 @@ def test_records_of_many_lines(node: Node, monkeypatch: pytest.MonkeyPatch) -> N
         return parse(lines)
 
     monkeypatch.setattr(on_node, "parse", parsed)
-    third, second, first = node.files.runs()
+    third, second = node.files.runs()
     assert sent[0] < 6 * 700
     assert "more than 600 lines" in third.problem and "more than 600 lines" in second.problem
-    assert "those of newer runs have too many bytes" in first.problem
 
 
 # Lines that no run writes, each with what it costs.
@@ -387,9 +459,9 @@ def test_each_name_of_a_home(node: Node, home: str, capsys: pytest.CaptureFixtur
 
 # The same of a copy, of which the record has the sum.
 DAMAGED = {
-    "another content": ("echo x >>$COPY", "it is not the copy that the run made"),
+    "another content": ("echo x >>$COPY", "is not the copy that the run made"),
     "a link": ("mv $COPY x; ln -s ../../x $COPY", "is a link"),
-    "a folder is a link": ("mv etc e; ln -s e etc", "etc is a link"),
+    "a folder is a link": ("mv etc e; ln -s e etc", "is a link"),
     "others may write in its folder": ("chmod 777 ${COPY%/*}", "other than root may write in"),
     "it is gone": ("rm $COPY", "is missing"),
     "a pipe": ("rm $COPY; mkfifo $COPY", "is not a regular file"),
@@ -402,9 +474,11 @@ def test_a_copy_that_is_another(node: Node, change: str, why: str) -> None:
     node.conf.write_text("{}\n")
     node.write(node.conf, '{"a": 1}\n')
     below = node.top / FIRST / str(node.place).lstrip("/")
+    restore_sh = node.leave()
     sh(f"cd {below} && COPY=etc/docker/daemon.json && {change}")
     with pytest.raises((Unusable, Refused)) as error:
         node.restore()
+    assert node.at_console(restore_sh)[0] == 1
     assert why in str(error.value)
     assert node.conf.read_text() == '{"a": 1}\n'
 
@@ -441,22 +515,10 @@ def test_an_answer_without_end(node: Node, monkeypatch: pytest.MonkeyPatch) -> N
         node.restore()
 
 
-def test_files_that_fill_the_memory(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is within its limit, all together are not: nothing is written."""
-    monkeypatch.setattr(restoring, "MOST_TOTAL", 1 << 20)
-    node.conf.write_text("x" * 600_000)
-    node.write(node.conf, "y" * 600_000)
-    with pytest.raises(Unusable, match="more than 1 MiB"):
-        node.restore()
-    assert node.conf.read_text().startswith("y")
-
-
 def test_without_root(node: Node) -> None:
     """It is not taken for a node without runs."""
     node.write(node.keys, "key\n")
-    command = script(
-        "runs", top=str(node.top), most_runs="1", most_bytes="1", most_lines="1", most_total="1"
-    )
+    command = script("runs", top=str(node.top), most_runs="1", most_bytes="1", most_lines="1")
     asked = as_run("as_user_within", user=USER, as_user=AS_USER, run=command.get_raw_value())
     done = run(StringCommand(f'{asked}\nas_user_within 20 "$run"'), node.shell)
     assert (done.code, done.out) == (0, "closed\n")
@@ -490,7 +552,7 @@ def test_a_copy_is_noted_if_it_succeeds(node: Node, code: int) -> None:
     path = "/opt/a b\\c $(reboot)"
     noted(node, f"note copy alice {shlex.quote(path)}\nexit {code}", code)
     noted_line = ("+", "copy", "alice", path)
-    assert [record.also for record in node.files.runs()] == [(noted_line,)] * (not code)
+    assert [record.also for record in node.files.runs()] == [[noted_line]] * (not code)
 
 
 def test_wheels_are_noted_by_their_names(node: Node, tmp_path: Path) -> None:
@@ -550,3 +612,21 @@ def test_a_key_that_an_onboarding_puts_in(node: Node) -> None:
     node.begin(SECOND)
     assert node.restore() == 0
     assert kinds(node.keys) == before
+
+
+@pytest.mark.parametrize(
+    ("also", "words"),
+    [
+        ("- deb a 1|+ deb a 2|+ rpm b 2|- wheels root /e x-1.dist-info", "2 packages, 1 wheel"),
+        ("- base-wheels root /e x-1.dist-info|+ base-wheels root /e x-2.dist-info", "1 wheel"),
+        ("+ module nvidia 1 2", "1 kernel module"),
+        ("+ cmake a /b|+ workspace a /b /c", "1 cmake, 1 workspace"),
+        ("+ copy a /b", "1 copied environment"),
+        ("", "nothing"),
+    ],
+)
+def test_a_run_without_files_says_what_it_changed(also: str, words: str) -> None:
+    """A run that has only installed packages is no run of `0 files`."""
+    lines = [f"also {line}" for line in filter(None, also.split("|"))]
+    (run,) = parse([f"run {int(MIDNIGHT.timestamp())} {FIRST}", *lines, "end"])
+    assert run_shown(run) == f"{FIRST} ({words}, 2026-11-29 00:00 UTC)"

@@ -15,6 +15,7 @@ from gpu_node.deploy.engine.run import node_of
 from gpu_node.deploy.engine.summary import announce
 from gpu_node.drift.report import table
 from gpu_node.drift.report.formats import printed
+from gpu_node.drift.report.view import View
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories import interrupt
 from tests.deploy.test_proved import NAMES, Run
@@ -41,7 +42,7 @@ def ended(run: Run, after: Mapping[str, NodeState]) -> None:
 
 def drawn(run: Run, width: int) -> list[str]:
     """The lines of the report about the nodes, without its next steps."""
-    shown = table.render(run.report(), width, next_step=False)
+    shown = table.render(View(run.report()), width, next_step=False)
     return printed(shown, Console(file=io.StringIO(), width=width)).splitlines()
 
 
@@ -136,6 +137,20 @@ def test_nothing_to_repair(capsys: pytest.CaptureFixture[str]) -> None:
     )
     ended(run, {})
     assert capsys.readouterr().err == ""
+
+
+def test_nothing_to_repair_without_root(capsys: pytest.CaptureFixture[str]) -> None:
+    """What only root reads may be something to repair."""
+    run = Run("an error that no deploy repairs")
+    alice = {"name": "alice", "uid": 1000, "gids": [1000], "groups": ["alice"]}
+    for name in NAMES:
+        run.found[name] = run.found[name].model_copy(
+            update={"limits": states.state({"limits": {"user": alice}}).limits}
+        )
+    run.answer()
+    announce(run.state)
+    *_, line, _ = capsys.readouterr().err.splitlines()
+    assert line == "a100-02: the deploy needs root; next: gpu-node explain needs-root"
 
 
 def test_a_part_of_the_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,6 @@ from gpu_node.deploy import limits as limits_area
 from gpu_node.deploy.engine import baseline as before
 from gpu_node.deploy.files import confirm as confirmation
 from gpu_node.deploy.files import replace as replacement
-from gpu_node.deploy.files import unsettled
 from gpu_node.deploy.files.replace import replace
 from gpu_node.facts.ask import patience
 from gpu_node.facts.ask import waiting as limits
@@ -117,7 +116,7 @@ def test_a_login_that_opens(
     """The change is confirmed, and nothing waits any more."""
     left(folder / "other")
     with caplog.at_level(logging.INFO):
-        assert unsettled.settle(host, waiting())
+        assert confirmation.settle(host, waiting())
     assert logins == ["", ""]
     assert tree(folder) == {"conf": b"new", "other": b"new"}
     assert not pending.exists()
@@ -125,7 +124,7 @@ def test_a_login_that_opens(
         f"{folder}/conf: an earlier run was cut off: a new session confirmed its change"
         in caplog.text
     )
-    assert not unsettled.settle(host, waiting())
+    assert not confirmation.settle(host, waiting())
 
 
 def test_a_login_that_is_refused(
@@ -133,7 +132,7 @@ def test_a_login_that_is_refused(
 ) -> None:
     """The file is put back over the session that is open."""
     logins.append("refused")
-    assert unsettled.settle(host, waiting())
+    assert confirmation.settle(host, waiting())
     assert tree(folder) == {"conf": b"old"}
     assert not pending.exists()
     assert "no new session with" in caplog.text and "the earlier file was restored" in caplog.text
@@ -148,7 +147,7 @@ def test_another_account_that_is_locked_out(
     monkeypatch.setattr(
         confirmation, "trouble", lambda host, session, user, arguments: reported.get(user, "")
     )
-    assert unsettled.settle(host, waiting())
+    assert confirmation.settle(host, waiting())
     assert tree(folder) == {"conf": b"old"}
 
 
@@ -158,7 +157,7 @@ def test_what_was_changed_since(
     """A later change by another program stays, and a message reports it."""
     (folder / "conf").write_text("theirs")
     logins.append("refused")
-    assert unsettled.settle(host, waiting())
+    assert confirmation.settle(host, waiting())
     assert tree(folder) == {"conf": b"theirs"}
     assert "was changed by another program, and left as it is" in caplog.text
     assert not pending.exists()
@@ -173,7 +172,7 @@ def test_a_daemons_file(
     file.parent.mkdir()
     seen = tmp_path / "seen"
     left(file, f"cat {file} >>{seen}; " + ("true" if reads else f"grep -q old {file}"))
-    assert unsettled.settle(host, waiting())
+    assert confirmation.settle(host, waiting())
     assert (seen.read_text(), file.read_text()) == (("new", "new") if reads else ("newold", "old"))
     assert logins == ([""] if reads else [])
     assert not pending.exists()
@@ -184,7 +183,7 @@ def test_a_dry_run(
 ) -> None:
     """It changes nothing, and leaves the decision to the next one."""
     monkeypatch.setattr(sys, "argv", ["pyinfra", "--dry"])
-    assert not unsettled.settle(host, waiting())
+    assert not confirmation.settle(host, waiting())
     assert len(waiting()) == 1 and logins == []
 
 
@@ -250,7 +249,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, silent: str, second: bool = False)
     """
     monkeypatch.setattr(sys, "argv", ["pyinfra", "-y"])
     monkeypatch.setattr(before, "tune", lambda connector: None)
-    monkeypatch.setattr(unsettled, "ALL_SECONDS", 0.5)
+    monkeypatch.setattr(confirmation, "ALL_SECONDS", 0.5)
     monkeypatch.setattr(limits, "SILENT_SECONDS", 0.5)
     monkeypatch.setattr(patience, "_LOOK_SECONDS", 0.02)
 

@@ -13,7 +13,7 @@ from pyinfra.api import Host, State, StringCommand
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from gpu_node.deploy.engine.scripts import Script, text
-from gpu_node.deploy.files.upload import Upload, sum_of_file
+from gpu_node.deploy.files.downloads import Upload, sum_of_file
 from tests.shells import SHELLS
 
 
