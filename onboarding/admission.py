@@ -11,12 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paramiko import PKey
+from rich.console import Group
+from rich.text import Text
 
 from gpu_node.deploy.console import UserConsole
-from gpu_node.drift.report.preflight import table
+from gpu_node.drift.engine.blocking import bars_joining
+from gpu_node.drift.report import full
+from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.signs import of_severity
+from gpu_node.drift.report.view import View
 from gpu_node.inventories.cluster import Data
 from gpu_node.inventories.connection.known_hosts import SSH_PORT
 from gpu_node.inventories.connection.ssh_config import BadConfig, login
+from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.inventories.errors import quoted, shown, worded
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.interrupt import deferred
@@ -209,6 +216,7 @@ class Admission:
 
     def _contact(self) -> str:
         """Verify the server's host key, and have the server accept this machine's key."""
+        SUDO.be_typed()
         self.console.stage(STAGES[0], f"first contact with {self.server.at}")
         chosen, keys = self._host_key(self.console.asks)
         self._let_in(chosen, keys)
@@ -254,6 +262,7 @@ class Admission:
         may have been reinstalled. With --dry the stages are listed; `verifies` is whether a job is
         one of them. Raises Stopped; the report shows why a member cannot be reached.
         """
+        SUDO.be_typed()
         begun, console, server = self.is_unfinished, self.console, self.server
         console.stage(STAGES[0], f"does {server.at} still let this machine in?")
         try:
@@ -337,6 +346,7 @@ class Admission:
             [host_key],
             tuple(map(str, folders)),
             self._level(),
+            given.group,
         )
         refused, new = None, ""
         try:
@@ -345,15 +355,25 @@ class Admission:
         except Refusal as error:
             refused = error
         wanted = load(self.site.file, new).hosts[given.name].wanted if new else None
-        rows = looked.rows(wanted, given.group)
-        self.console.show(table(rows, self._changed))
-        if stops := [row.subject for row in rows if row.verdict == "stop"]:
-            then = "see the next steps above, then run the same command again"
+        report = looked.report(wanted)
+        findings = report.hosts[given.name].findings
+        stops = [f"{each.rule}: {each.subject}" for each in findings if bars_joining(each)]
+        self._show(report, bool(stops))
+        if stops:
+            then = "see the fixes above, then run the same command again"
             raise Stopped(worded(counted(len(stops), "stop"), ", ".join(stops), then=then))
         if refused:
             raise refused
         self._refuse_other_files(proposal)
         return new, proposal
+
+    def _show(self, report: Report, is_stopped: bool) -> None:
+        """Show the findings of the pre-flight, and of one that stops what is changed already."""
+        counts = [of_severity(n, each) for each, n in report.summary.findings.items() if n]
+        but = f"the inventory is unchanged, but {', and '.join(self._changed)}"
+        ending = f"; {but if self._changed else 'nothing was changed'}" if is_stopped else ""
+        line = Text(f"findings: {', '.join(counts) or 'none'}{ending}", style="bold")
+        self.console.show(Group(*full.findings(View(report)), line))
 
     def _refuse_other_files(self, proposal: Proposal) -> None:
         """Raise Stopped where its group has another ssh key or known_hosts than was used."""

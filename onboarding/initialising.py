@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +11,15 @@ import click
 
 from gpu_node.deploy.console import UserConsole
 from gpu_node.drift.report import table
-from gpu_node.drift.report.model import report_of
+from gpu_node.drift.report.model import Report, report_of
 from gpu_node.drift.report.seen import Seen
+from gpu_node.drift.report.view import View
 from gpu_node.facts.ask.gather import ask_each
+from gpu_node.facts.ask.sudo import asks_password
+from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.inventories.errors import worded
 from gpu_node.inventories.interrupt import LINE, at_once, deferred
-from gpu_node.inventories.next_command import next_command
+from gpu_node.inventories.next_command import ASKING, next_command
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.new_site import (
     ENVIRONMENTS,
@@ -27,10 +31,13 @@ from gpu_node.onboarding.new_site import (
 )
 from gpu_node.onboarding.trust.passphrase import without_passphrase
 
+Keep = Callable[[Report, str, Mapping[str, Seen]], object]
+
 
 class Initialising:
     """Writes the inventory of a folder and reports on its nodes, which `ask` reads.
 
+    `keep` takes the report, by the inventory's name, and what it is made from.
     `again`: the inventory is there, and only gets what is found.
     """
 
@@ -41,10 +48,11 @@ class Initialising:
         console: UserConsole,
         ask: Callable[[str], dict[str, Seen]],
         again: bool = False,
+        keep: Keep = lambda report, inventory, seen: None,
     ) -> None:
         key = without_passphrase(access.key, console)
         self.site = NewSite(folder, replace(access, key=key), console, again)
-        self.console, self.ask, self.again = console, ask, again
+        self.console, self.ask, self.again, self.keep = console, ask, again, keep
 
     def run(self, words: Sequence[str]) -> int:
         """Return the exit code of the first report; raises what `FAILURES` lists."""
@@ -84,9 +92,14 @@ class Initialising:
             with deferred():  # a file that is half written would stay
                 self.site.suggest(nodes, states, places)
         report = report_of(inventory, seen)
+        self.keep(report, inventory, seen)
         elsewhere = {name: environments(text) for name, text in places.items()}
-        self.console.show(table.render(report, self.console.width, elsewhere=elsewhere))
-        if states:
+        view = View(report, elsewhere=elsewhere)
+        self.console.show(table.render(view, self.console.width))
+        refusals = [each.ssh.sudo_refusal for each in states.values() if each.ssh.sudo_refusal]
+        if refusals:
+            self.console.say(self._after_refusal(refusals))
+        elif states:
             self.console.say(
                 f"next: say in {self.site.file} what the nodes should be, then: {self._drift}"
             )
@@ -99,10 +112,21 @@ class Initialising:
             )
         return report.exit_code()
 
+    def _after_refusal(self, refusals: Sequence[str]) -> str:
+        """Return what comes next where sudo refuses: the same command would be refused again."""
+        first, again = "do what ssh.sudo-refused names, then: ", self._again
+        if not SUDO.is_given and any(map(asks_password, refusals)):
+            first, again = "", f"{again} {ASKING}"
+        return (
+            f"next: {first}{again}; or remove sudo: true from {self.site.file}, and report as the "
+            f"SSH user: {self._drift}"
+        )
+
     def _asked(self) -> list[NewNode]:
         """Return the nodes that a user at a terminal names, one a line."""
         if not self.console.is_attended:
-            raise Stopped(worded("no node", "no terminal to ask", "NAME=ADDRESS words"))
+            then = shlex.join(["gpu-node", "init", str(self.site.folder), "a100-01=10.0.0.4"])
+            raise Stopped(worded("no node", "no terminal to ask", "NAME=ADDRESS words", then))
         words: list[str] = []
         while True:
             word = click.prompt(

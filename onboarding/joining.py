@@ -11,6 +11,7 @@ from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.subject import Logins
 from gpu_node.drift.report import table
 from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.drift.report.view import View
 from gpu_node.onboarding import journal
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.inventory_files import Site
@@ -82,7 +83,7 @@ class Joining:
             for name, host in report.hosts.items()
             if host.status in ("ok", "drift") and host.runs_jobs
         ]
-        self.console.show(table.render(report, self.console.width))
+        self.console.show(table.render(View(report), self.console.width))
         errors = [f"{', '.join(stages)}: {error}" for error, stages in self.errors.items()]
         for name, reasons in self.failed.items():
             if found := lacks(report, name, self.names):

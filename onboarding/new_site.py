@@ -13,14 +13,12 @@ from tempfile import TemporaryDirectory
 from paramiko import PKey
 
 from gpu_node.deploy.console import UserConsole
+from gpu_node.drift.engine.shown_facts import value
 from gpu_node.drift.host.machine import is_machine
 from gpu_node.drift.limits.rules import proposed_files
-from gpu_node.drift.limits.shown import pair
-from gpu_node.drift.ranges import ranges
+from gpu_node.drift.ranges import gathered, ranges
 from gpu_node.drift.shm.rules import proposed_size
-from gpu_node.drift.shm.shown import size as shm_size
 from gpu_node.drift.tables import short_model
-from gpu_node.facts.limits.state import Item
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section
@@ -28,9 +26,9 @@ from gpu_node.facts.ssh.state import fingerprint
 from gpu_node.inventories import atomic_write
 from gpu_node.inventories.connection.known_hosts import SSH_PORT
 from gpu_node.inventories.connection.ssh_config import BadConfig, settings
-from gpu_node.inventories.errors import InventoryError, as_found, dotted, shown, worded
+from gpu_node.inventories.errors import InventoryError, as_found, dotted, reason, shown, worded
 from gpu_node.inventories.escape import visible
-from gpu_node.inventories.fields.addresses import login_of, with_port
+from gpu_node.inventories.fields.addresses import is_address, login_of, with_port
 from gpu_node.inventories.regular_file import content
 from gpu_node.inventories.schema import NodeWanted, format_size, load, one_spelling
 from gpu_node.inventories.servers_csv import wrong
@@ -57,6 +55,7 @@ _EXISTS = worded(
 )
 _ADVICE = "  # Found, or advised. Remove the # before what all should have, one line a key:"
 _ADVISED = re.compile(r"  # (driver|network|shm|limits|nccl): ")
+_WORD = "NAME=ADDRESS, or NAME=ADDRESS:PORT"
 _BEGIN = "cluster: site\n\ndefaults:"
 _INVENTORY = '''\
 """The nodes of this cluster for pyinfra, from site.yml beside this file."""
@@ -118,34 +117,66 @@ def nodes_of(words: Iterable[str]) -> list[NewNode]:
     nodes: list[NewNode] = []
     problems = []
     spelled: dict[str, str] = {}
-    for word in words:
-        name, equals, place = word.partition("=")
-        if not equals:
-            problems.append(worded(shown(word), "", "NAME=ADDRESS, as a100-01=10.0.0.4"))
+    for word in _joined(words):
+        name, _, place = word.partition("=")
+        if slip := _slip(word):
+            problems.append(worded(shown(word), slip[0], _WORD, f"write {visible(slip[1])}"))
             continue
         login = login_of(place)
         meant = _words_of(login) if len(login) > 1 else [place]
         if meant != [place]:
             then = f"write {name}={' '.join(meant)}, each a word"
-            problems.append(worded(shown(word), "", "NAME=ADDRESS, or NAME=ADDRESS:PORT", then))
+            if "user" in login:
+                then += ": one user for all; write another at its host in site.yml, then --again"
+            problems.append(worded(shown(word), "", _WORD, then))
             continue
         try:
             address, port = with_port(place)
         except ValueError as error:
-            allowed = "NAME=ADDRESS, or NAME=ADDRESS:PORT with a port of 1 to 65535"
-            problems.append(worded(shown(word), f"{shown(error)} is not a port", allowed))
+            why, allowed = f"{shown(error)} is not a port", f"{_WORD} with a port of 1 to 65535"
+            plain = word.removesuffix(f":{error}")
+            then = f"write {plain}:2222, with its port, or {plain} for that of ssh_config, or 22"
+            problems.append(worded(shown(word), why, allowed, then))
             continue
         problems += [f"{shown(word)}: {each.path[0]}: {each}" for each in wrong(name, address)]
         if name in [node.name for node in nodes]:
-            problems.append(worded(f"{shown(name)} twice", "", "one name a node"))
+            then = f"write another name for {place}"
+            problems.append(worded(f"{shown(name)} twice", "", "one name a node", then))
         elif (other := spelled.setdefault(one_spelling(address), name)) != name:
-            problems.append(
-                worded(shown(address), f"for {dotted([other])} and {dotted([name])}", "one a node")
-            )
+            why = f"for {dotted([other])} and {dotted([name])}"
+            then = f"write what the others reach {dotted([name])} by; they use no port"
+            problems.append(worded(shown(address), why, "one a node", then))
         nodes.append(NewNode(name, address, port))
     if problems:
         raise Stopped("\n".join(problems))
     return nodes
+
+
+def _joined(words: Iterable[str]) -> list[str]:
+    """Return words in which an = that is one is joined with those around it."""
+    found: list[str] = []
+    for word in words:
+        if found and (word == "=" or found[-1].endswith(" =")):
+            found[-1] += f" {word}"
+        else:
+            found.append(word)
+    return found
+
+
+def _slip(word: str) -> tuple[str, str] | None:
+    """Return what a word lacks or has too much, and what to write; None where it is whole."""
+    name, equals, place = word.partition("=")
+    if " = " in word:
+        return "blanks around =", word.replace(" = ", "=")
+    if "," in place and all("=" in each for each in word.split(",")):
+        return "a comma between nodes", word.replace(",", " ")
+    if not equals and is_address(word.partition(":")[2]) and not is_address(word):
+        return "no =", word.replace(":", "=", 1)
+    if not name or (not equals and (is_address(word) or is_address(word.partition(":")[0]))):
+        return "no name", f"a100-01={place or word}"
+    if not place:
+        return "no address", f"{name}=10.0.0.4, with its address"
+    return None
 
 
 def _words_of(login: Mapping[str, str | int]) -> list[str]:
@@ -153,8 +184,7 @@ def _words_of(login: Mapping[str, str | int]) -> list[str]:
     address = str(login["address"])
     at = f"[{address}]" if ":" in address else address
     place = f"{at}:{login['port']}" if "port" in login else at
-    options = [f"--{key} {login[key]}" for key in ("user", "key") if key in login]
-    return [place, *options]
+    return [place, *([f"--user {login['user']}"] if "user" in login else [])]
 
 
 class NewSite:
@@ -174,9 +204,15 @@ class NewSite:
                 raise Stopped(f"{visible(str(each))}: {_EXISTS}")
         if folder.exists() and not folder.is_dir():
             raise Stopped(f"{visible(str(folder))}: {worded('a file', '', 'a folder')}")
-        if "=" in str(folder):
-            problem = worded(shown(str(folder)), "it looks like NAME=ADDRESS", "a folder")
-            raise Stopped(f"DIR: {problem}")
+        try:
+            atomic_write.check_folder(folder)
+        except OSError as error:
+            why, allowed = (
+                f"cannot write into {visible(str(folder))}",
+                "a folder that takes files",
+            )
+            then = "another place, such as cluster"
+            raise Stopped(f"DIR: {worded(reason(error), why, allowed, then)}") from None
 
     def _is_begun(self) -> bool:
         """Whether both files are as a run writes them before it asks the nodes."""
@@ -439,7 +475,7 @@ def _minimums(names: Sequence[str], states: Mapping[str, NodeState]) -> Iterator
     def on_nodes(values: Mapping[str, str]) -> str:
         return "; ".join(f"{value} on {ranges(on, names)}" for value, on in _by_value(values))
 
-    sizes = {name: shm_size(state) or "" for name, state in states.items()}
+    sizes = {name: value("shm.size", state) or "" for name, state in states.items()}
     if listed := on_nodes(sizes):
         least = min(proposed_size(state, _UNSET) for state in states.values())
         yield f"shm: {{size: {format_size(least)}}}  # a minimum; found: {listed}"
@@ -451,17 +487,13 @@ def _minimums(names: Sequence[str], states: Mapping[str, NodeState]) -> Iterator
 
 def _limits(state: NodeState) -> str:
     """Return the limits of a login, soft/hard."""
-    items: tuple[Item, ...] = ("nofile", "memlock")
-    known = {item: pair(item)(state) for item in items}
-    return ", ".join(f"{item} {value}" for item, value in known.items() if value)
+    known = {item: value(f"limits.{item}", state) for item in ("nofile", "memlock")}
+    return ", ".join(f"{item} {found}" for item, found in known.items() if found)
 
 
 def _by_value(values: Mapping[str, str]) -> list[tuple[str, list[str]]]:
     """Return each value but the empty one, with the nodes that have it, the commonest first."""
-    found: dict[str, list[str]] = {}
-    for name, value in values.items():
-        if value:
-            found.setdefault(value, []).append(name)
+    found = gathered((text, name) for name, text in values.items() if text)
     return sorted(found.items(), key=lambda each: -len(each[1]))
 
 
@@ -487,7 +519,7 @@ def _gpu(state: NodeState) -> str:
     """Return a node's GPUs as the cluster file has them; empty where they are not of one model."""
     if state.driver.smi is None:
         return ""
-    if state.driver.devices == () and not state.driver.smi.gpus and is_machine(state):
+    if state.driver.own_devices == () and not state.driver.smi.gpus and is_machine(state):
         return "none  # for a node that only launches jobs"
     models = [short_model(gpu.name) for gpu in state.driver.smi.gpus]
     if not models or None in models or len({*models}) > 1:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import gevent
 
 from gpu_node.drift.driver.rules_gpus import cards
-from gpu_node.drift.engine.nodes import Newcomer, Nodes
-from gpu_node.drift.engine.preflight import Row, checked, rows
+from gpu_node.drift.engine.check import judge
+from gpu_node.drift.engine.judgement import LOOK, Judgement
+from gpu_node.drift.engine.nodes import Judged, Newcomer, Nodes
 from gpu_node.drift.network.interfaces import AUTO, choose
+from gpu_node.drift.report.model import Report, report_of
+from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.ask.gather import all_data, ask_each
 from gpu_node.facts.node import NodeState, parse_part, sections
 from gpu_node.facts.probe.bounds import not_understood
@@ -22,11 +25,21 @@ from gpu_node.facts.probe.protocol import Readings, Section, Times, read, render
 from gpu_node.facts.probe.request import Joining, ProbeRequest
 from gpu_node.inventories.connection import known_hosts as pinned
 from gpu_node.inventories.schema import NetworkWanted, NodeWanted
+from gpu_node.inventories.wanted import unset
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.inventory_files import known_hosts
 
 # Runs sh on the server, as root, for at most so many seconds; returns the lines of its output.
 Run = Callable[[str, int], list[str]]
+# The beginnings of the sections that the server is asked, and the nodes about it.
+_OF_SERVER = (
+    *("clock.", "driver.", "fabric.", "network.", "ssh.", "nccl.manager", "host.disks"),
+    *("host.machine-id", "host.memory", "host.name", "host.package-lock", "host.repositories"),
+    "host.system",
+)
+_OF_NODES = ("driver.uuids", "host.machine-id", "network.", "ssh.")
+_ASK_AGAIN = "find out why the server gives no answer, then run again"
+_UNKNOWN = "cannot check whether it is the same machine, or connects; run again when it answers"
 
 
 @dataclass(frozen=True)
@@ -41,10 +54,26 @@ class Answers:
     state: NodeState
     silent: Mapping[str, str]
 
-    def rows(self, wanted: NodeWanted | None = None, group: str | None = None) -> list[Row]:
-        """Return the verdicts, by what the inventory would want of it and the group given."""
-        nodes = replace(self.nodes, newcomer=replace(self.newcomer, group=group), made={})
-        return rows(self.state, wanted or _nothing(self.newcomer.address), nodes, self.silent)
+    def report(self, wanted: NodeWanted | None = None) -> Report:
+        """Return the report, by what the inventory would want of it.
+
+        What the inventory turns off counts here: an option disarms no guard. So does what is unread
+        of SSH, where the inventory does not name SSH.
+        """
+        name, nothing = self.nodes.name, _nothing(self.newcomer.address)
+        wanted = wanted or nothing
+        wanted = wanted.model_copy(update={"checks": None, "ssh": wanted.ssh or unset("ssh")})
+        judged = judge({name: Judged(self.state, wanted, self.nodes)})
+        found = [
+            each.model_copy(update={"fix": _ASK_AGAIN}) if each.fix == LOOK else each
+            for each in judged.findings[name]
+        ]
+        broken = dict.fromkeys(judged.blamed - {name}, "its answer is not understood")
+        unasked = {
+            each: Seen(nothing, error=f"{why}: {_UNKNOWN}", reached=each in broken)
+            for each, why in {**self.silent, **broken}.items()
+        }
+        return report_of("", {name: Seen(wanted, self.state), **unasked}, Judgement({name: found}))
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -67,29 +96,29 @@ def look(
     host_keys: Sequence[str] = (),
     folders: tuple[str, ...] = (),
     wanted: Mapping[str, Any] | None = None,
+    group: str | None = None,
 ) -> Answers:
     """Ask a server and the nodes of an inventory (its .py) whether it can be node `name`.
 
     `inventory` is None where it has no node yet, and would be refused as one without any.
     `host_keys` are those of the server that were accepted, `type key` each; `folders` are to be
-    filled, and `wanted` has the inventory's proxy. A node of that very name is left out: it is the
-    server itself. What `run` raises is raised; so is PyinfraError where the inventory cannot be
-    used.
+    filled, `wanted` has the inventory's proxy, and `group` is the one that was given. A node of
+    that very name is left out: it is the server itself. What `run` raises is raised; so is
+    PyinfraError where the inventory cannot be used.
     """
     data = all_data(inventory) if inventory else {}
     data = {each: values for each, values in data.items() if each != name}
     newcomer = Newcomer(
         address=address,
         addresses=_resolved(address) or (),
+        group=group,
         host_keys=tuple(host_keys),
         pinned={each: _pinned(each, values) for each, values in data.items()},
         here=_resolved(name),
     )
     own, nodes = Peer(name=name, address=address, port=port), _peers(data)
-    of_server = tuple(each for area in checked() for each in area.of_server)
-    asked = _asked(of_server, nodes, Joining(own, nodes, newcomer.pinned, folders, wanted or {}))
-    of_nodes = tuple(each for area in checked() for each in area.of_nodes)
-    asked_of_nodes = _asked(of_nodes, (own,), Joining(own, (own,), {name: newcomer.host_keys}))
+    asked = _asked(_OF_SERVER, nodes, Joining(own, nodes, newcomer.pinned, folders, wanted or {}))
+    asked_of_nodes = _asked(_OF_NODES, (own,), Joining(own, (own,), {name: newcomer.host_keys}))
     asking = gevent.spawn(_ask, run, asked)
     try:
         members = _members(inventory, list(data), asked_of_nodes)
@@ -101,7 +130,8 @@ def look(
     known = {each: state for each, state in members.items() if not isinstance(state, str)}
     silent = {each: why for each, why in members.items() if isinstance(why, str)}
     try:
-        return Answers(Nodes(name, nodes, known), newcomer, parse_part(answer), silent)
+        around = Nodes(name, nodes, known, newcomer=newcomer)
+        return Answers(around, newcomer, parse_part(answer), silent)
     except Exception as error:  # as of a member
         raise Stopped(not_understood(error)) from error
 

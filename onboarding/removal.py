@@ -9,6 +9,7 @@ from gpu_node.deploy.console import UserConsole
 from gpu_node.deploy.engine.pyinfra_process import WHOLE
 from gpu_node.inventories.cluster import Cluster
 from gpu_node.inventories.connection.known_hosts import SSH_PORT, keys_of, lookups, read, without
+from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.inventories.errors import InventoryError, listed, shown, worded
 from gpu_node.inventories.interrupt import deferred
 from gpu_node.inventories.schema import load, sources_named
@@ -80,6 +81,7 @@ def _out_of_inventory(
     if dry:
         return gone
     others = ", ".join(host for host in cluster.hosts if host != name)
+    SUDO.be_typed()
     question = f"Write this to {site.file}, and have {others} forget {name}?"
     console.confirm(question, "the removal")
     with deferred():

@@ -12,6 +12,7 @@ from gpu_node.deploy.console import UserConsole
 from gpu_node.drift.report import table
 from gpu_node.drift.report.model import Report, report_of
 from gpu_node.drift.report.seen import Seen
+from gpu_node.drift.report.view import View
 from gpu_node.inventories.errors import about, as_printed, failed
 from gpu_node.inventories.escape import visible, visible_lines
 from gpu_node.inventories.interrupt import LINE, Interrupted, at_once, report
@@ -125,7 +126,7 @@ class Onboarding:
         report = self._look(self.site)
         drifting = [name for name, host in report.hosts.items() if host.status == "drift"]
         if any(lacks(report, name, self.admitted) for name in members):
-            self.console.show(table.render(report, self.console.width))
+            self.console.show(table.render(View(report), self.console.width))
         elif drifting:
             have = "has" if len(drifting) == 1 else "have"
             self.console.say(f"{', '.join(drifting)} {have} drift: gpu-node drift lists it")

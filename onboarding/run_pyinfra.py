@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from gpu_node.onboarding.inventory_files import Site
 class Unfinished(Stopped):
     """A run that did not end as converged; `nodes` are those that failed, as far as it knew."""
 
-    def __init__(self, code: int, nodes: tuple[str, ...]) -> None:
+    def __init__(self, code: int, nodes: Sequence[str]) -> None:
         super().__init__(f"pyinfra ended with {code}; its output above gives the reason")
         self.nodes = nodes
 

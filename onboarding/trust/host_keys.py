@@ -22,9 +22,9 @@ from gpu_node.inventories.connection.known_hosts import (
 )
 from gpu_node.inventories.connection.offered import SECONDS, UNFINISHED, NoHostKey
 from gpu_node.inventories.connection.offered import offered as offered_at
+from gpu_node.inventories.connection.refused_keys import look
 from gpu_node.inventories.connection.ssh_config import BadConfig
 from gpu_node.inventories.connection.trusted import GLOBAL, revoked_keys
-from gpu_node.inventories.connection.unreachable import look
 from gpu_node.inventories.errors import did_you_mean, reason, shown, worded
 from gpu_node.onboarding.errors import ContactError, Stopped
 

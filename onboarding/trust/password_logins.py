@@ -11,11 +11,11 @@ from gpu_node.deploy.engine.scripts import text
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, RESTORED, left_to_node
 from gpu_node.deploy.files.replace import confirm, replace, reread, restore, sum_of
+from gpu_node.facts.globs import matches_any
 from gpu_node.facts.limits.confirmed import SSHD as MAIN
 from gpu_node.facts.limits.confirmed import SSHD_FIRST as OWN
 from gpu_node.facts.limits.unsettled import Waiting, listing, parse
 from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
-from gpu_node.facts.probe.globs import matches_any
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.shell import SBIN

@@ -56,7 +56,10 @@ class Session:
         if feed.refusal:
             return Result(1, [], feed.refusal)
         line = feed.line(f"{_SUDO}{shlex.quote(feed.behind(script))}")
-        return self._run(line, seconds, f"{feed.lines}\n{stdin}")
+        done = self._run(line, seconds, f"{feed.lines}\n{stdin}")
+        if done.code != 0:
+            SUDO.heard(self.server.name, done.err)
+        return done
 
     def _tried(self, line: str, stdin: bytes) -> Answer:
         return run(self._transport, line, _SHORT_SECONDS, stdin)

@@ -13,8 +13,8 @@ import pytest
 from typing_extensions import Self
 
 from gpu_node.deploy.console import UserConsole
-from gpu_node.drift.engine.preflight import Row
 from gpu_node.drift.report.formats import plain, printed
+from gpu_node.drift.report.model import Report
 from gpu_node.inventories.errors import Unconfirmed
 from gpu_node.inventories.interrupt import handled
 from gpu_node.inventories.yaml import edit as editing
@@ -25,6 +25,7 @@ from gpu_node.onboarding.errors import ContactError, Refusal, Stopped
 from gpu_node.onboarding.inventory_files import Site, site_of
 from gpu_node.onboarding.removal import remove
 from gpu_node.onboarding.trust import host_keys as contact
+from tests.drift import reports, states
 
 CLUSTER = """\
 cluster: c
@@ -37,6 +38,8 @@ hosts:
 """
 ENTRY = "  v100-02: {address: 192.0.2.12, group: v100}\n"
 REQUEST = Request("v100-02", "192.0.2.12")
+# Secure Boot wants a module that is signed, and this one is not.
+UNSIGNED: dict[str, object] = {"driver": {"secure_boot": {"state": "on", "enrolled": None}}}
 
 
 class Session:
@@ -59,10 +62,11 @@ class Answers:
 
     gpus: tuple[str, ...] = ("0x1db6", "0x1db6")
     interface = "eno1"
-    verdicts: tuple[Row, ...] = ()
+    name = "v100-02"
+    found: dict[str, object] | None = None
 
-    def rows(self, *_: object) -> list[Row]:
-        return list(self.verdicts)
+    def report(self, *_: object) -> Report:
+        return reports.report({self.name: states.seen(self.found)})
 
 
 class World:
@@ -241,6 +245,7 @@ def test_refused_before_the_contact(world: World, file: str, asked: Request, err
 def test_a_group_that_its_gpus_will_make(world: World) -> None:
     """Its name is that of a model: whether it is theirs, they tell."""
     world.looked.gpus = ("NVIDIA H100 80GB HBM3",)
+    world.looked.name = "h100-01"
     admit(world, Request("h100-01", "192.0.2.12", group="h100"))
     assert "\n  h100: {gpu: {model: H100, count: 1}}\n" in world.site.text()
 
@@ -271,7 +276,7 @@ def test_a_stop_names_what_was_changed(
     """The contact is before the pre-flight: it has changed the server already."""
     monkeypatch.setattr(contact, "pin", world.noted("pin", pinned))
     monkeypatch.setattr(admission, "install_key", world.noted("key", let_in))
-    world.looked.verdicts = (Row("system", "x", "stop", "not known", "another"),)
+    world.looked.found = UNSIGNED
     shown: list[str] = []
     console = UserConsole()
     monkeypatch.setattr(
@@ -280,14 +285,16 @@ def test_a_stop_names_what_was_changed(
     with pytest.raises(Stopped) as stopped:
         Admission(world.site, REQUEST, Options(dry=dry), console).admit()
     # The table above has the rest.
-    assert str(stopped.value).startswith("found 1 stop (system); next: ")
-    assert shown[-1].splitlines()[-1] == f"1 check, 1 stop; {ending}"
+    what = "driver.secure-boot: 3.10.0-1160.el7.x86_64"
+    assert str(stopped.value).startswith(f"found 1 stop ({what}); next: ")
+    assert shown[-1].startswith("error  driver.secure-boot  v100-02\n  found   3.10.0-1160")
+    assert shown[-1].splitlines()[-1] == f"findings: 1 error; {ending}"
 
 
 def test_passwords_stay_until_it_is_a_member(world: World) -> None:
     """Otherwise a refused server would lock out users with a password."""
-    world.looked.verdicts = (Row("GPUs", "none", "stop", "no NVIDIA GPU"),)
-    with pytest.raises(Stopped, match=r"found 1 stop \(GPUs\)"):
+    world.looked.found = UNSIGNED
+    with pytest.raises(Stopped, match=r"found 1 stop \(driver.secure-boot: "):
         admit(world, options=Options(disable_password=True))
     assert world.calls == ["pin", "key", "prove", "look"] and world.site.text() == CLUSTER
 

@@ -74,7 +74,7 @@ def test_the_group_by_the_gpus(gpus: list[str], tmp_path: Path) -> None:
         {"address": "192.0.2.6", "group": "v100"},
         ("group v100: its gpu.model is V100, the node has 2 x Tesla V100-PCIE-32GB",),
     )
-    line = '  v100-02: {address: "192.0.2.6", group: v100}\n'
+    line = "  v100-02: {address: 192.0.2.6, group: v100}\n"
     assert (tmp_path / "site.yml").read_text() == FILE + line
 
 

@@ -15,6 +15,65 @@ from gpu_node.onboarding.new_site import Access, NewSite
 from tests.drift import states
 
 
+def last_line(
+    folder: Path,
+    seen: Seen,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> str:
+    """What `init` ends with where its node is seen so."""
+    monkeypatch.setattr(NewSite, "create", lambda *_: None)
+    monkeypatch.setattr(NewSite, "suggest", lambda *_: None)
+    monkeypatch.setattr("gpu_node.onboarding.initialising.ask_each", lambda *_: {})
+    made = Initialising(folder / "site", Access(), UserConsole(), lambda _: {"a100-01": seen})
+    assert made.run(["a100-01=10.0.0.4"]) == 1
+    *_, last = capsys.readouterr().err.strip().split("\n")
+    return last
+
+
+@pytest.mark.parametrize(
+    ("refusal", "password", "advised"),
+    [
+        pytest.param(
+            "sudo: a password is required",
+            "",
+            "site --again --ask-sudo-password; or remove sudo: true from ",
+            id="a password",
+        ),
+        pytest.param(
+            "sudo: sorry, you must have a tty to run sudo",
+            "",
+            "next: do what ssh.sudo-refused names, then: gpu-node init ",
+            id="no terminal",
+        ),
+        pytest.param(
+            "sudo refuses this password: Sorry",
+            "s3cret pass",
+            "next: do what ssh.sudo-refused names, then: gpu-node init ",
+            id="another password",
+        ),
+    ],
+)
+def test_what_follows_a_refusal_of_sudo(
+    refusal: str,
+    password: str,
+    advised: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A command that sudo does not refuse again."""
+    monkeypatch.setattr(SUDO, "_text", password)
+    found = {
+        "limits": {"user": {"name": "alice", "uid": 1000, "gids": [1000], "groups": ["alice"]}},
+        "ssh": {"sudo_refusal": refusal},
+    }
+    seen = Seen(NodeWanted.from_data(states.BASE["wanted"]), states.state(found), sudo=True)
+    last = last_line(tmp_path, seen, monkeypatch, capsys)
+    assert last.startswith("next: ") and advised in last
+    assert " and report as the SSH user: gpu-node drift " in last
+
+
 @pytest.mark.parametrize(
     ("reached", "advised"),
     [
@@ -31,11 +90,8 @@ def test_a_login_is_advised_only_where_none_works(
 ) -> None:
     """A node that was reached and cannot be read needs something else."""
     wanted = NodeWanted.from_data(states.BASE["wanted"])
-    seen = {"a100-01": Seen(wanted, error="the probe could not run: x", reached=reached)}
-    monkeypatch.setattr(NewSite, "create", lambda *_: None)
+    seen = Seen(wanted, error="the probe could not run: x", reached=reached)
     monkeypatch.setattr(SUDO, "_text", "s3cret pass")
-    made = Initialising(tmp_path / "site", Access(), UserConsole(), lambda _: seen)
-    assert made.run(["a100-01=10.0.0.4"]) == 1
-    *_, last = capsys.readouterr().err.strip().split("\n")
+    last = last_line(tmp_path, seen, monkeypatch, capsys)
     assert last.startswith(advised)
     assert last.endswith("site --again --ask-sudo-password")

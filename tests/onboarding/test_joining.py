@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpu_node.deploy.console import UserConsole
-from gpu_node.drift.engine.differences import Difference
+from gpu_node.drift.engine.compare import Difference
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.subject import Thing, about_one
 from gpu_node.drift.report.model import HostReport, Report, Summary, Tool

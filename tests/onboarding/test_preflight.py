@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from gpu_node.drift.engine.preflight import Row
+from gpu_node.drift.engine.blocking import bars_joining
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.facts.node import sections
 from gpu_node.facts.probe.protocol import Reading, Readings, Section
 from gpu_node.onboarding import preflight
+from tests.facts.preflight import REQUEST
 from tests.shells import as_lines, run
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIARmLr1ddHzaKTPq6utmFfI2IbnTs+x/MRBmhf4hpqgQ"
@@ -47,17 +50,18 @@ def _here(script: str, seconds: int) -> list[str]:
     return as_lines(run("dash", quiet, seconds=seconds).stdout)
 
 
-def _look(run: preflight.Run = _here) -> list[Row]:
-    return preflight.look(run, "site.py", "v100-02", "192.0.2.12", host_keys=["ssh-rsa A"]).rows()
+def _look(run: preflight.Run = _here) -> list[Finding]:
+    looked = preflight.look(run, "site.py", "v100-02", "192.0.2.12", host_keys=["ssh-rsa A"])
+    return looked.report().hosts["v100-02"].findings
 
 
 def test_the_server_itself_is_no_node_to_ask(cluster: dict[str, Any]) -> None:
     """A second onboarding finds it in the inventory; the others are asked about it."""
-    rows = _look()
+    findings = _look()
     assert (cluster["inventory"], cluster["limits"]) == ("site.py", ["a100-01"])
     scan = next(each for each in cluster["sections"] if each.name == "ssh.scans")
     assert "scan v100-02 192.0.2.12 22 rsa &" in scan.command
-    subjects = [row.subject for row in rows]
+    subjects = [each.subject for each in findings]
     assert "way to a100-01" in subjects
     assert "way to v100-02" not in subjects
 
@@ -69,14 +73,16 @@ def test_the_clock_is_this_machines(cluster: dict[str, Any]) -> None:
         time.sleep(3)
         return _here(script, seconds)
 
-    (clock,) = (row for row in _look(slow) if row.subject == "clock")
-    assert clock.verdict == "ok"
+    assert [each for each in _look(slow) if each.area == "clock"] == []
 
 
 def test_an_answer_that_is_cut_is_never_right(cluster: dict[str, Any]) -> None:
-    """A server that says nothing has no row that is ok but what others tell."""
-    rows = _look(lambda script, seconds: [])
-    assert [row for row in rows if row.verdict == "ok"] == []
+    """Of a server that says nothing each section that it was asked is unknown."""
+    findings = _look(lambda script, seconds: [])
+    names = {each.name for each in sections(REQUEST) if each.name.startswith(preflight._OF_SERVER)}
+    subjects = {each.subject for each in findings if each.rule.endswith(".unreadable")}
+    assert names - subjects == set()
+    assert any(map(bars_joining, findings))
 
 
 def test_what_breaks_the_session_is_raised(

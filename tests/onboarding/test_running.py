@@ -160,7 +160,7 @@ def test_nodes_that_fail_are_named(folder: Path) -> None:
     (folder / "work.py").write_text("")
     with started(folder) as process:
         out, _ = process.communicate(timeout=30)
-    assert "pyinfra ended with 1; its output above gives the reason: ('a100-01',)" in out
+    assert "pyinfra ended with 1; its output above gives the reason: ['a100-01']" in out
 
 
 def test_a_cluster_file_alone(folder: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_cluster_file_alone(folder: Path) -> None:
     (folder / "tmp").mkdir()
     with started(folder, f"TMPDIR='{folder}/tmp'; export TMPDIR;") as process:
         out, _ = process.communicate(timeout=30)
-    assert "('a100-01',)" in out
+    assert "['a100-01']" in out
     assert list((folder / "tmp").iterdir()) == []
 
 
