@@ -24,9 +24,10 @@ FORMATS = ("text", "json")
 def history(inventory: str, node: str | None, since: str | None, form: str) -> None:
     """List what changed on the nodes of INVENTORY, and when. Contacts no node.
 
-    gpu-node drift keeps its reports on this machine. A fact has its value before and now; a
-    finding is new or gone. What a report cannot judge does not change. Listed as well: what
-    gpu-node deploy and gpu-node restore did, with the id of the run.
+    gpu-node drift and init keep their reports on this machine. A fact has its value before and
+    now; a finding is new or gone. What a report cannot judge does not change. Listed as well: what
+    gpu-node deploy and gpu-node restore did, with the id of the run. The nodes alone know
+    the runs of plain pyinfra: gpu-node restore INVENTORY NODE --list.
 
     \b
     Exit status:  0 listed   1 no report is kept, or the kept ones cannot be read
@@ -36,10 +37,12 @@ def history(inventory: str, node: str | None, since: str | None, form: str) -> N
     # Not `with loading()`: nothing here talks to nodes, and its imports would take the most time.
     import json
 
-    from gpu_node.history.listing import as_json, as_text, iso, summary
+    from gpu_node.history.listing import as_json, as_text, summary
     from gpu_node.history.store import StoreError, identity, opened
+    from gpu_node.history.when import iso
     from gpu_node.inventories.errors import did_you_mean, listed, shown, worded
     from gpu_node.inventories.escape import visible_json
+    from gpu_node.inventories.next_command import next_command
 
     when = words.moment(since) if since is not None else None
     name = identity(inventory)
@@ -59,6 +62,8 @@ def history(inventory: str, node: str | None, since: str | None, form: str) -> N
         raise click.ClickException(f"history: {worded(str(error), then=error.then)}") from None
     if form == FORMATS[0]:
         lines = [*as_text(events, nodes), "", summary(count, first, last, len(nodes))]
+        of_node = next_command("restore", inventory, node or "NODE", "--list")
+        lines.append(f"runs of plain pyinfra: {of_node}")
         click.echo("\n".join(lines))
         return
     times = {"first": first and iso(first.at), "last": last and iso(last.at)}

@@ -234,7 +234,7 @@ def _why_not_judged(of: OfNode, known: Known, now: Snapshot, unread: Mapping[str
     if rule.endswith(_UNREADABLE):
         return ""
     around = {of.node}
-    if rule in RULES and RULES[rule].between:
+    if rule in RULES and RULES[rule].has_peers:
         around |= (known.nodes & now.peers) if now.peers else known.nodes
     if lacking := sorted(around - now.read):
         return f"{lacking[0]} was not read"

@@ -3,45 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import datetime, timezone
 from itertools import groupby
 from typing import Any
 
-from gpu_node.drift.ranges import ranges
+from gpu_node.drift.engine.finding import before_found
+from gpu_node.drift.ranges import gathered, ranges
 from gpu_node.drift.report.change_words import change, moment
 from gpu_node.history.store import RUNS, Event, Kept
+from gpu_node.history.when import iso
 from gpu_node.inventories.escape import visible
-from gpu_node.inventories.plurals import counted
+from gpu_node.inventories.plurals import counted, few
 
 # Of one report: more is a change of everything, such as of the version of this program.
 _MOST = 200
 _LONGEST = 300
 
 
-def iso(at: int) -> str:
-    """Return a time in seconds since 1970 as ISO 8601, UTC."""
-    return datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="seconds")
-
-
 def as_text(events: Sequence[Event], nodes: Collection[str]) -> Iterator[str]:
     """Yield the lines of a list of changes; nodes with the same change share one."""
     for at, of_report in groupby(events, key=lambda each: each.at):
         yield moment(iso(at))
-        on: dict[str, list[str]] = {}
-        for each in of_report:
-            on.setdefault(_words(each), []).append(each.node)
-        for words, names in [*on.items()][:_MOST]:
+        on = gathered((_words(each), each.node) for each in of_report)
+        lines = []
+        for words, names in on.items():
             kind, _, rest = words.partition("  ")
-            yield f"  {kind:7}  {visible(ranges(names, nodes))}  {rest}".rstrip()
-        if (more := len(on) - _MOST) > 0:
-            yield f"  {more} more, see --format json"
+            lines.append(f"  {kind:7}  {visible(ranges(names, nodes))}  {rest}".rstrip())
+        yield from few(lines, _MOST, "  {} more, see --format json")
     if not events:
         yield "no changes"
 
 
 def _words(event: Event) -> str:
-    # Of its logins a node is itself the subject: its name is there already.
-    about = f"{event.subject}: " if event.subject not in ("", event.node) else ""
+    about = before_found(event.subject, event.node)
     if event.kind == "first":
         return "first  report"
     if event.kind == "fact":

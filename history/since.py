@@ -28,6 +28,7 @@ from gpu_node.history.compare import (
     difference,
     facts_of,
 )
+from gpu_node.history.when import iso
 from gpu_node.inventories.regular_file import content
 
 MOST_BYTES = 256_000_000
@@ -50,11 +51,6 @@ class Before:
     nodes: Mapping[str, Node] = field(default_factory=dict)
     since: Callable[[Iterable[FactOf]], Mapping[FactOf, int]] = lambda facts: {}
     problem: str = ""
-
-
-def iso(at: int) -> str:
-    """Return a time in seconds since 1970 as a report has it."""
-    return datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="seconds")
 
 
 def report_in(file: str) -> Before:

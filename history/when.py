@@ -1,9 +1,9 @@
-"""What `--since` may be: a span of time, a date, a time, or the last report."""
+"""Times: those that `--since` may name, and how a report has one."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 LAST = "last"
 ALLOWED = "a span (30m, 2h, 7d, 2w), a date or time (2026-11-24, 09:12, 2026-11-24T09:12), or last"
@@ -13,6 +13,11 @@ _CLOCK = re.compile(r"[0-9]{1,2}:[0-9]{2}")
 _DATE = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?(Z|[+-][0-9]{2}:[0-9]{2})?)?"
 )
+
+
+def iso(at: int) -> str:
+    """Return a time in seconds since 1970 as ISO 8601, UTC."""
+    return datetime.fromtimestamp(at, timezone.utc).isoformat(timespec="seconds")
 
 
 def moment(word: str, now: datetime) -> datetime | None:

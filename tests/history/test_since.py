@@ -17,8 +17,9 @@ from gpu_node.drift.report import json
 from gpu_node.drift.report.changes import Changes
 from gpu_node.drift.report.model import Report
 from gpu_node.history.compare import snapshot
-from gpu_node.history.since import Before, compared, iso, report_in
+from gpu_node.history.since import Before, compared, report_in
 from gpu_node.history.store import opened
+from gpu_node.history.when import iso
 from tests import case_files
 from tests.case_files import Case
 from tests.commands import REPOSITORY
