@@ -5,6 +5,8 @@ from pathlib import Path
 from gpu_node.lab.machine import as_root
 
 SCRIPT = Path(__file__).with_suffix(".sh")
+# Its GPUs on the PCI bus; the disks of the kernel lane have it, too.
+PCI = SCRIPT.with_name("pci.sh")
 # With this machine's rights: a node may lack the rights to mount.
 ENTER = ["nsenter", "--mount", "--wd=/", "--target"]
 
@@ -16,4 +18,4 @@ def power_on(pid: int) -> None:
 
 def script() -> str:
     """What runs on the node."""
-    return SCRIPT.read_text()
+    return PCI.read_text() + SCRIPT.read_text()

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from gpu_node.lab import disks, keys, roster, tree
+from gpu_node.lab import disks, hardware, keys, roster, tree
 from gpu_node.lab.errors import LabError
 from gpu_node.lab.machine import as_root
 from gpu_node.lab.progress import step
@@ -65,6 +65,7 @@ def inputs() -> dict[str, str]:
     files["nvidia-smi"] = (disks.STAND_INS / "nvidia-smi").read_text()
     files["as_found.sh"] = disks.script("every_node")
     files["cards.sh"] = disks.script("v100-01")
+    files["pci.sh"] = hardware.PCI.read_text()
     return files
 
 

@@ -91,6 +91,22 @@ mkdir -p /usr/lib/gpu-node-lab
 echo 'd /run/gpu-node-lab 0755' >/etc/tmpfiles.d/gpu-node-lab.conf
 # Only the part about the GPUs: the environments below it are not this machine's.
 sed -n '/^cat /,/^END$/p' /mnt/cards.sh | sh -eu
+cp /mnt/pci.sh /usr/lib/gpu-node-lab/pci.sh
+# oneshot NAME COMMAND: a unit that runs a command once at boot, before sshd.
+oneshot() {
+  cat >"/etc/systemd/system/$1.service" <<END
+[Unit]
+DefaultDependencies=no
+Before=ssh.service
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=$2
+[Install]
+WantedBy=sysinit.target
+END
+}
+oneshot lab-gpus 'sh -eu /usr/lib/gpu-node-lab/pci.sh'
 
 NODE=k-01 MIRROR=mirror.invalid PASSWORD='' HOST_KEY="$(cat /mnt/host_key)
 " HOST_KEY_PUBLIC="$(cat /mnt/host_key.pub)" CLIENT_KEY="$(cut -d' ' -f1,2 /mnt/key.pub)" \
@@ -102,18 +118,9 @@ echo k-01 >/etc/hostname
 
 # One interface with one address, and only the units that the tests need: on an emulated processor
 # each one costs a second of every boot.
-cat >/etc/systemd/system/lab-network.service <<'END'
-[Unit]
-DefaultDependencies=no
-Before=ssh.service
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=sh -c "ip link set lo up; ip link set eth0 up; ip address add 10.0.2.15/24 dev eth0"
-[Install]
-WantedBy=sysinit.target
-END
-systemctl --quiet enable lab-network ssh
+oneshot lab-network \
+  'sh -c "ip link set lo up; ip link set eth0 up; ip address add 10.0.2.15/24 dev eth0"'
+systemctl --quiet enable lab-network lab-gpus ssh
 systemctl --quiet set-default multi-user.target
 for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer \
     e2scrub_reap.service fstrim.timer systemd-networkd.service systemd-networkd.socket \

@@ -56,10 +56,10 @@ class Machine:
         keys.write_private(self.known_hosts, f"[{self.address}]:{self.port} {host_key}\n")
         self._accelerator = qemu.accelerator(disk.place() / "vmlinuz")
 
-    def boot(self, state: str) -> None:
-        """Boot the disk; the update runs after a second boot, as it does on a user's machine."""
+    def boot(self, state: str, image: Path | None = None) -> None:
+        """Boot a disk; the update runs after a second boot, as it does on a user's machine."""
         with step(f"booting {self.name}"):
-            qemu.layer(self._disk, disk.place() / "root.raw")
+            qemu.layer(self._disk, image or disk.place() / "root.raw")
             self._power_on()
             self.wait()
         if state == saved.BOOTED:
