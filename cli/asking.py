@@ -18,16 +18,16 @@ import click
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.areas import AREAS
-from gpu_node.facts.ask.gather import Answer, gather, limited_data
+from gpu_node.facts.ask.gather import Answer, gather, limited_data, named_groups
 from gpu_node.facts.ask.via import FILES, SSH
 from gpu_node.facts.probe.peers import SSH_PORT, peers_of
-from gpu_node.inventories.connection.refused_keys import explained, refusal
+from gpu_node.inventories.connection.refused_keys import explained, look, refusal
 from gpu_node.inventories.connection.sudo import SUDO
-from gpu_node.inventories.connection.unreachable import look
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.interrupt import at_once
 from gpu_node.inventories.regular_file import why_no_folder, why_none
 from gpu_node.inventories.schema import InventoryError, NodeWanted
+from gpu_node.inventories.value_places import ValuePlaces
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -39,13 +39,15 @@ def ask(
     deep: bool = False,
     data: Mapping[str, object] | None = None,
     only: tuple[str, ...] = (),
+    again: str = "run it again; --limit selects the nodes that have the same password",
 ) -> dict[str, Seen]:
     """Probe the nodes of an inventory, once; every failure of a node stays with it.
 
     `data` has values in place of the inventory's, `only` the beginnings of the names of the
-    sections to ask; without it all are.
+    sections to ask; without it all are. `again` is the next step after a wrong password of sudo.
     """
     stage = f"Reading the nodes of {inventory}"
+    type_sudo_password(inventory, limit)
     with at_once(), _working(stage) as status:
         named = partial(_name, status, stage)
         found = gather(
@@ -53,10 +55,16 @@ def ask(
         )
     if SUDO.wrong is not None:
         node, words = SUDO.wrong
-        then = "run it again; --limit selects the nodes that have the same password"
-        problem = worded(f"a password that is wrong on {node}", words, "the SSH user's", then)
+        problem = worded(f"a password that is wrong on {node}", words, "the SSH user's", again)
         raise click.ClickException(f"--ask-sudo-password: {problem}")
     return {name: _seen(inventory, name, answer) for name, answer in found.items()}
+
+
+def type_sudo_password(inventory: str, limit: Iterable[str]) -> None:
+    """Ask for sudo's password if that is still to be done; a wrong inventory is refused first."""
+    if SUDO.is_awaited:
+        limited_data(inventory, limit)
+        SUDO.be_typed()
 
 
 def _name(status: Status | None, stage: str, left: Sequence[str]) -> None:
@@ -179,7 +187,8 @@ def _seen(inventory: str, name: str, answer: Answer, via: str = SSH) -> Seen:
     try:
         wanted = NodeWanted.from_data(answer.data)
     except InventoryError as error:
-        lines = [f"{name}: {line}" for line in error.lines]
+        _, groups = named_groups(inventory).get(name, ({}, []))
+        lines = ValuePlaces(inventory).explained(error, name, groups, answer.data)
         raise click.ClickException("\n".join(lines)) from error
     return Seen(
         wanted,

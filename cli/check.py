@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,10 @@ from gpu_node.inventories.plurals import counted
 if TYPE_CHECKING:
     from gpu_node.inventories.fields.switched import Off
 
+# Of the address of a node in a cluster of several.
+_ITSELF = "each machine means itself by it, so no other node can connect to this one"
+_SHOWS = "write the address of the node: there, ip address shows it"
+
 
 @click.command(short_help="Check INVENTORY alone; contacts no node.")
 @click.argument("inventory", callback=words.inventory_file, shell_complete=completion.files)
@@ -23,8 +28,9 @@ def check(inventory: str) -> None:
     """Check INVENTORY alone, and print what it names: nodes and groups. Contacts no node.
 
     INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). Lists all errors: file,
-    line, key, what is found, what is allowed, and what to write. Says which checks are on again:
-    the last day of their entry is over.
+    line, key, what is found, what is allowed, and what to write. Warns of an address by which each
+    machine means itself, in a cluster of several nodes, and of checks that are on again: the last
+    day of their entry is over.
 
     \b
     Exit status:  0 no error   1 an error
@@ -37,39 +43,57 @@ def check(inventory: str) -> None:
         from gpu_node.drift.impossible import impossible
         from gpu_node.drift.ranges import ranges
         from gpu_node.facts.ask.gather import named_groups
-        from gpu_node.inventories.errors import dotted
+        from gpu_node.inventories.errors import dotted, shown, worded
+        from gpu_node.inventories.fields.addresses import is_loopback
         from gpu_node.inventories.schema import InventoryError, NodeWanted
+        from gpu_node.inventories.servers_csv import LOOPBACK
+        from gpu_node.inventories.value_places import ValuePlaces
     problems: list[str] = []
-    ruled_out: dict[str, list[str]] = {}
-    over: dict[str, None] = {}
+    ruled_out: dict[tuple[str, str], list[str]] = {}
+    warnings: dict[str, None] = {}
     try:
-        hosts, groups = named_groups(inventory)
+        hosts = named_groups(inventory)
     except (PyinfraError, OSError) as error:
         raise failure(error) from None
-    for name, data in hosts.items():
+    places = ValuePlaces(inventory)
+    for name, (data, groups) in hosts.items():
         try:
             wanted = NodeWanted.from_data(data)
-            over.update(dict.fromkeys(_over(wanted.checks or {})))
+            for check, text in _over(wanted.checks or {}):
+                warnings[f"{places.of(name, groups, ('checks', check), data)}: {text}"] = None
+            address = str(data.get("ssh_hostname") or name)
+            if len(hosts) > 1 and (is_loopback(address) or LOOPBACK.fullmatch(address.lower())):
+                wrong = worded(shown(address), _ITSELF, "one that other nodes reach", _SHOWS)
+                place = places.of(name, groups, ("address",), data)
+                warnings[f"{place}: {name}: address: {wrong}"] = None
             for problem in impossible(wanted):
-                ruled_out.setdefault(f"{dotted(problem.path)}: {problem}", []).append(name)
+                place = places.of(name, groups, problem.path, data)
+                text = f"{dotted(problem.path)}: {problem}"
+                ruled_out.setdefault((place, text), []).append(name)
         except InventoryError as error:
-            problems += [f"{name}: {line}" for line in error.lines]
-    problems += [f"{ranges(names)}: {line}" for line, names in ruled_out.items()]
+            problems += places.explained(error, name, groups, data)
+    problems += [f"{at}: {ranges(names)}: {text}" for (at, text), names in ruled_out.items()]
     if problems:
         raise click.ClickException("\n".join(problems))
-    found = f"{_named(list(hosts), 'node')}; {_named(groups, 'group')}"
+    of_file = ("all", Path(inventory).stem)
+    own = dict.fromkeys(each for _, groups in hosts.values() for each in groups)
+    named = [each for each in own if each not in of_file]
+    found = f"{_named(list(hosts), 'node')}; {_named(named, 'group')}"
     click.echo(f"{inventory}: {found}; no error")
-    for line in over:
-        click.echo(f"gpu-node: {line}", err=True)
+    for text in warnings:
+        click.echo(f"gpu-node: {text}", err=True)
 
 
-def _over(checks: Mapping[str, bool | Off]) -> Iterator[str]:
-    """Yield a line for each check that was off until a day that is over."""
+def _over(checks: Mapping[str, bool | Off]) -> Iterator[tuple[str, str]]:
+    """Yield each check that was off until a day that is over, with a line about it."""
     for name, entry in checks.items():
         if not isinstance(entry, bool) and entry.is_over(date.today()):
             yield (
-                f"checks.{name}: off until {entry.until} ({entry.reason}), so it is on again; "
-                "next: remove the entry, or write a later day"
+                name,
+                (
+                    f"checks.{name}: off until {entry.until} ({entry.reason}), so it is on again; "
+                    "next: remove the entry, or write a later day"
+                ),
             )
 
 

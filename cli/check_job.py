@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import click
 
 from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import Choice
+from gpu_node.drift.job.names import ACCELERATE, DEEPSPEED, MPIRUN, TORCHRUN
 from gpu_node.drift.report.formats import FORMATS
+from gpu_node.facts.ask.pyinfra_file import INVENTORIES
 from gpu_node.inventories.errors import shown, worded
+
+_LAUNCHERS = (TORCHRUN, DEEPSPEED, ACCELERATE, MPIRUN, "srun")
 
 
 @click.command(short_help="Say what will stop a job, before it starts.")
@@ -86,8 +91,12 @@ def check_job(
     Examples:     gpu-node check-job site.yml -- deepspeed --hostfile hostfile train.py
                   CHECK="$(command -v gpu-node) check-job $PWD/site.yml --" bash train.sh
     """
+    if Path(inventory).name in _LAUNCHERS and not Path(inventory).is_file():
+        then = f"gpu-node check-job INVENTORY -- {inventory} ..."
+        problem = worded(shown(inventory), "a launcher", INVENTORIES, then)
+        raise click.UsageError(f"INVENTORY: {problem}")
     with loading():
-        from gpu_node.cli.asking import ask, read_answers
+        from gpu_node.cli.asking import ask, read_answers, type_sudo_password
         from gpu_node.cli.job import (
             given_job,
             is_here,
@@ -100,16 +109,18 @@ def check_job(
         from gpu_node.cli.reporting import write
         from gpu_node.drift.job.outline import lines, stopping
         from gpu_node.drift.report.model import report_of
+        from gpu_node.drift.report.view import View
         from gpu_node.inventories.escape import visible
     if full and form != FORMATS[0]:
         found = f"--full with --format {form}"
         raise click.UsageError(worded(found, "for the table alone", "one of them"))
     if config == "":
         raise click.UsageError(f"--config: {worded(shown(config), '', 'a file')}")
-    # The rest of a script's input is not for what asks the nodes.
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     launch, launcher = launch_of(inventory, line, sbatch), launcher_of(inventory, limit, node)
     size = parameters_of(parameters)
+    type_sudo_password(inventory, limit)
+    # The rest of a script's input is not for what asks the nodes.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     if answers is not None:
         seen = read_answers(inventory, limit, answers)
     else:
@@ -122,5 +133,5 @@ def check_job(
     job, seen = with_job(given, launcher, seen, size)
     report = stopping(report_of(inventory, seen), job)
     head = "\n".join(map(visible, lines(job, report)))
-    write(report, form, None, full=full, head=head)
+    write(View(report, given=head), form, None, full=full)
     return report.exit_code()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from typing import IO
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.status import Status
 from rich.text import Text
 
@@ -15,18 +14,11 @@ from gpu_node.drift.report.formats import plain, printed
 from gpu_node.inventories.escape import visible
 
 
-def plain_console(
-    file: IO[str] | None = None, stderr: bool = False, width: int | None = None
-) -> Console:
-    """Return a console on which brackets and colons are text."""
-    return plain(file, stderr, width)
-
-
 def show(renderable: RenderableType, in_pipe: int | None = None) -> None:
     """Print to stdout, as wide as the terminal; `in_pipe` is the width where it is no terminal."""
-    console = plain_console(file=sys.stdout)
+    console = plain(file=sys.stdout)
     if in_pipe is not None and not console.is_terminal:
-        console = plain_console(file=sys.stdout, width=in_pipe)
+        console = plain(file=sys.stdout, width=in_pipe)
     click.echo(printed(renderable, console), nl=False, color=console.is_terminal)
 
 
@@ -37,7 +29,7 @@ def stage_text(stage: str) -> Text:
 
 def working(stage: str) -> AbstractContextManager[Status]:
     """Return what shows a stage of the work on stderr, on a terminal, while it lasts."""
-    console = plain_console(stderr=True)
+    console = plain(stderr=True)
     status = console.status(stage_text(stage))
     # rich would write nothing to what is no terminal, but that fails on a full disk, too.
     return status if console.is_terminal else nullcontext(status)

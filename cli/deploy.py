@@ -58,8 +58,7 @@ def deploy(
         from gpu_node.cli.asking import ask
         from gpu_node.cli.keeping import keep_run
         from gpu_node.deploy.console import UserConsole
-        from gpu_node.deploy.deployment import Deployment, InventoryRun
-        from gpu_node.deploy.engine.batches import size_of
+        from gpu_node.deploy.deployment import Deployment, size_of
         from gpu_node.onboarding.errors import FAILURES
     if areas is not None:
         data = (*data, f"areas={areas}")
@@ -69,12 +68,12 @@ def deploy(
             size_of(batch, nodes=1)
         except ValueError as error:
             raise click.UsageError(f"--batch: {error}") from None
-    run = InventoryRun(inventory, limit, data, batch, dry)
     console = UserConsole(yes)
     try:
-        asked = partial(ask, inventory, limit, data=values)
+        asked = partial(ask, inventory, data=values)
         keep = partial(keep_run, inventory, "deploy")
-        return Deployment(run, values, console, asked, keep).done()
+        given = (inventory, limit, data, batch, dry, values)
+        return Deployment(*given, console, asked, keep).done()
     except FAILURES as error:
         raise failure(error) from None
 

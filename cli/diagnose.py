@@ -63,7 +63,7 @@ def diagnose(logs: tuple[str, ...], inventory: str | None, form: str) -> int:
     most three causes are named, the likeliest first; gpu-node explain cause.NAME says more.
 
     \b
-    Exit status:  0 a cause, or healthy   2 nothing known   1 a log that cannot be read
+    Exit status:  0 a cause, or healthy   2 no answer   1 a log that cannot be read
     Examples:     gpu-node diagnose train.log
                   gpu-node diagnose logs/ --inventory inventories/lab.py
     """
@@ -71,6 +71,7 @@ def diagnose(logs: tuple[str, ...], inventory: str | None, form: str) -> int:
         import json
 
         from gpu_node.cli.console import show, working
+        from gpu_node.diagnose.answer import ANSWERS
         from gpu_node.diagnose.answer import diagnose as read
         from gpu_node.diagnose.limited import Ended, apart
         from gpu_node.diagnose.report import as_json, render
@@ -94,4 +95,4 @@ def diagnose(logs: tuple[str, ...], inventory: str | None, form: str) -> int:
         show(render(answer, now))
     else:
         click.echo(visible_json(json.dumps(as_json(answer, now), indent=2)))
-    return 2 if answer.verdict == "nothing known" else 0
+    return 0 if answer.verdict in ANSWERS else 2

@@ -7,7 +7,7 @@ import click
 from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import Choice
-from gpu_node.drift.report.formats import FORMATS
+from gpu_node.drift.report.formats import FORMATS, SUFFIXES
 from gpu_node.facts.ask.via import SLURM, VIAS
 from gpu_node.inventories.errors import shown, worded
 
@@ -27,8 +27,8 @@ from gpu_node.inventories.errors import shown, worded
     "--output",
     metavar="FILE",
     shell_complete=completion.files,
-    help="Write the report to FILE, not stdout. Its suffix chooses the format: .html .md .xml "
-    "(JUnit) .prom (Prometheus) .json .txt .log.",
+    help="Write the report to FILE, not stdout. Its suffix chooses the format: "
+    f"{' '.join(SUFFIXES)}.",
 )
 @click.option(
     "--deep",
@@ -171,6 +171,7 @@ def drift(
         seen = ask(inventory, limit, deep, data)
     from gpu_node.cli.reporting import write
     from gpu_node.drift.report.model import report_of
+    from gpu_node.drift.report.view import View
 
     report = report_of(inventory, seen)
     is_kept = over_ssh and not no_history
@@ -183,6 +184,6 @@ def drift(
 
         hidden = Anonymity(key, report, seen)
         report, only = hidden.of(report), tuple(map(hidden.word, only))
-    write(report, form, output, full=full, facts=facts, only=only)
+    write(View(report, only), form, output, full, facts)
     # It was to be compared, and the store cannot be read.
     return 1 if before is not None and before.problem else report.exit_code()

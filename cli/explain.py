@@ -36,17 +36,18 @@ def explain(rule: str) -> None:
         from gpu_node.inventories.keys import keys_of
         from gpu_node.inventories.schema import HostEntry
     by_id = {each.id: each for each in causes().values()}
-    if rule in by_id:
+    former = {f"{PREFIX}{name}": each for each in by_id.values() for name in each.was}
+    if cause := (by_id | former).get(rule):
         from gpu_node.diagnose.report import explained as of_cause
 
-        show(of_cause(by_id[rule]))
+        show(of_cause(cause))
         return
-    texts = {each.id: each.summary for each in explained.in_order()}
+    texts = {each.id: each.checks for each in explained.in_order()}
     texts |= dict.fromkeys((*explained.UNREADABLE, *AREAS), "")
     if rule not in texts:
         is_cause = rule.startswith(PREFIX)
         of_causes = {
-            each.id: " ".join([each.says, *(pattern.has for pattern in each.patterns)])
+            each.id: " ".join([each.says, *(f"{p.has} {p.line}" for p in each.patterns)])
             for each in by_id.values()
         }
         meant = _meant(rule, of_causes if is_cause else {**texts, **of_causes}, PREFIX)

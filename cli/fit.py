@@ -28,7 +28,8 @@ def fit(inventory: str, limit: tuple[str, ...], form: str, answers: str | None) 
 
     Shows what each node has now, what fits every GPU and system at once, what rules the rest out,
     and the set with the fewest changes. Changes nothing. A node that does not answer, or a GPU of
-    no table, is unknown: what fits is without it. --format json has the source of each reason.
+    no table, is unknown: of such a node the GPUs alone count, where the inventory has them and a
+    table knows them. --format json has the source of each reason.
 
     \b
     Exit status:  0 all nodes have the set   2 some need changes   1 a node is unknown, or no set

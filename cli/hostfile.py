@@ -72,7 +72,7 @@ def _healthy(inventory: str, seen: dict[str, Seen]) -> int:
 def _about(found: Healthy, inventory: str) -> Iterator[str]:
     """Yield a line for each node that is left out, and what is not known of the others."""
     with loading():
-        from gpu_node.drift.healthy import MOST_EXACT
+        from gpu_node.drift.together import MOST_EXACT
         from gpu_node.inventories.next_command import next_command
         from gpu_node.inventories.plurals import counted
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -9,6 +12,7 @@ import click
 from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import Number, failure
+from gpu_node.facts.ask.pyinfra_file import CLUSTER_SUFFIX, SUFFIX
 from gpu_node.inventories.errors import shown, worded
 
 KNOWN = "~/.ssh/known_hosts"
@@ -64,7 +68,8 @@ def init(
 
     Asks for names and addresses where none are given. All host keys are shown and confirmed with
     one question. DIR gets site.yml, site.py and known_hosts; what was found on the nodes (GPUs,
-    driver, interface, Python environments with torch) stands in site.yml as comments.
+    driver, interface, Python environments with torch) stands in site.yml as comments. The report is
+    kept on this machine, see gpu-node history.
 
     \b
     Exit status:  as gpu-node drift; 1 also if nothing was written
@@ -75,13 +80,16 @@ def init(
     """
     with loading():
         from gpu_node.cli.asking import ask
+        from gpu_node.cli.keeping import kept
         from gpu_node.deploy.console import UserConsole
+        from gpu_node.inventories.next_command import next_command
         from gpu_node.onboarding.errors import FAILURES
         from gpu_node.onboarding.initialising import Initialising
         from gpu_node.onboarding.new_site import Access
     if key == "" or not folder:
         name = "--key" if key == "" else "DIR"
         raise click.UsageError(f"{name}: {worded('nothing', '', 'a path')}")
+    _check_folder(folder, nodes, again)
     if known != KNOWN and not Path(known).expanduser().is_file():
         problem = worded(shown(known), "no such file", "a known_hosts file")
         raise click.UsageError(f"--known-hosts: {problem}")
@@ -90,7 +98,23 @@ def init(
         raise click.UsageError(worded("--again with others", why, allowed))
     private = Path(key).expanduser().absolute() if key else None
     access = Access(user, port, private, sudo, accept, Path(known))
+    asking = partial(ask, again=next_command("init", folder, "--again"))
     try:
-        return Initialising(Path(folder), access, UserConsole(), ask, again).run(nodes)
+        made = Initialising(Path(folder), access, UserConsole(), asking, again, kept)
+        return made.run(nodes)
     except FAILURES as error:
         raise failure(error) from None
+
+
+def _check_folder(folder: str, nodes: Sequence[str], again: bool) -> None:
+    """Refuse another word in the place of the folder."""
+    why, then = "it looks like NAME=ADDRESS", ["cluster", folder, *nodes]
+    if "=" not in folder:
+        path = Path(folder)
+        if path.suffix not in (CLUSTER_SUFFIX, SUFFIX) or (path.exists() and not again):
+            return
+        why = "it looks like a cluster file"
+        then = [str(path.parent), "--again"] if again else [str(path.with_suffix("")), *nodes]
+    command = shlex.join(["gpu-node", "init", *then])
+    allowed = "a folder" if "=" in folder else "a folder, which gets site.yml"
+    raise click.UsageError(f"DIR: {worded(shown(folder), why, allowed, command)}")

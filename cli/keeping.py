@@ -16,9 +16,9 @@ from gpu_node.drift.report.seen import Seen
 from gpu_node.history.anonymous_key import anonymous_key
 from gpu_node.history.compare import DEEP, MESH, Snapshot, snapshot
 from gpu_node.history.folder import Refused
-from gpu_node.history.since import Before, FactOf, compared, iso, report_in
+from gpu_node.history.since import Before, FactOf, compared, report_in
 from gpu_node.history.store import NothingKept, StoreError, identity, opened
-from gpu_node.history.when import ALLOWED, LAST
+from gpu_node.history.when import ALLOWED, LAST, iso
 from gpu_node.inventories.errors import as_printed, reason, worded
 
 _ALLOWED = f"{ALLOWED}, or a report that --format json wrote (FILE.json)"
@@ -91,6 +91,11 @@ def finished(
     if is_kept:
         _keep(report, inventory, now, before.problem if before is not None else "")
     return report if before is None else compared(report, now, before)
+
+
+def kept(report: Report, inventory: str, seen: Mapping[str, Seen]) -> Report:
+    """Keep the first report of an inventory, and return it."""
+    return finished(report, inventory, seen, None, is_kept=True, deep=False, every_login=False)
 
 
 def _keep(report: Report, inventory: str, now: Snapshot, known: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import click
 
@@ -115,6 +116,8 @@ def onboard(
         ]
         options = Options(tuple(others), given(password_stdin), disable_password, dry)
         site, console = site_of(inventory), UserConsole(yes)
-        return Onboarding(site, options, console, proof, ask).run(requests)
+        return Onboarding(site, options, console, proof, partial(ask, again="run it again")).run(
+            requests
+        )
     except FAILURES as error:
         raise failure(error) from None

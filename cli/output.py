@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import click
 
 from gpu_node.drift.report.formats import SUFFIXES, format_of
 from gpu_node.inventories import writers
-from gpu_node.inventories.atomic_write import real_path, replace
+from gpu_node.inventories.atomic_write import check_folder, real_path, replace
 from gpu_node.inventories.errors import did_you_mean, quoted, reason, shown, worded
 
 _LONGEST_NAME = 255
+_IN_A_FOLDER = "a file in a folder that exists"
+_IN_A_WRITABLE = "a file in a folder that takes new files"
 
 
 def check_given(output: str | None, only: Iterable[str]) -> None:
@@ -23,6 +26,8 @@ def check_given(output: str | None, only: Iterable[str]) -> None:
         raise unknown_word("", ())
     if output is None:
         return
+    if not output:
+        raise click.UsageError(f"--output: {worded('nothing', '', 'a file')}")
     try:
         _check_target(_target(output))
     except OSError as error:
@@ -73,8 +78,6 @@ def save(parts: Iterable[str], output: str, for_all: bool = False) -> None:
 
 
 def _target(output: str) -> Path:
-    if not output:
-        return Path(output)
     writers.check_way(Path(output))
     return real_path(Path(output))
 
@@ -86,7 +89,8 @@ def _check_target(target: Path) -> None:
     is_replaced = target.is_file() or not target.exists()
     if is_replaced:
         os.stat(f"{target.parent}/.")  # why there is no such folder
-    if not os.access(target.parent if is_replaced else target, os.W_OK):
+        check_folder(target.parent)
+    elif not os.access(target, os.W_OK):
         raise _error(errno.EACCES)
 
 
@@ -95,7 +99,17 @@ def _error(number: int) -> OSError:
 
 
 def unwritable(output: str, error: OSError) -> click.ClickException:
-    """Return the error for a file that cannot be written, with its own name and the reason."""
-    name = output if 0 < len(output) <= _LONGEST_NAME else quoted(output)
-    problem = worded(reason(error), f"cannot write {name}", "a file")
+    """Return the error for a file that cannot be written: its name, the reason, another place."""
+    name = output if len(output) <= _LONGEST_NAME else quoted(output)
+    found, allowed, then = reason(error), "a file", ""
+    folder, own = os.path.split(output)
+    if error.errno == errno.ENOENT and folder and not os.path.lexists(folder):
+        found, allowed = f"no such folder: {folder}", _IN_A_FOLDER
+        then = f"mkdir -p {shlex.quote(folder)}"
+    elif error.errno == errno.EISDIR:
+        then = f"-o {shlex.quote(os.path.join(output, 'report.html'))}"
+    elif error.errno in (errno.ENOENT, errno.EACCES, errno.EROFS, errno.ENOTDIR):
+        allowed = _IN_A_FOLDER if error.errno == errno.ENOTDIR else _IN_A_WRITABLE
+        then = f"-o {shlex.quote(own)}, which is a file of this folder" if folder else ""
+    problem = worded(found, f"cannot write {name}", allowed, then)
     return click.ClickException(f"--output: {problem}")

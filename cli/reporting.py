@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterable
 
 import click
 
-from gpu_node.cli.console import plain_console
 from gpu_node.cli.output import save, unknown_word
 from gpu_node.drift.report import formats
 from gpu_node.drift.report.explained import UNREADABLE, in_order
-from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.view import View
 from gpu_node.facts.areas import AREAS
 
 FILE_WIDTH = 100
@@ -37,21 +36,14 @@ def _file_width() -> int:
 
 
 def write(
-    report: Report,
-    form: str,
-    output: str | None,
-    full: bool = False,
-    facts: bool = False,
-    only: tuple[str, ...] = (),
-    head: str = "",
+    view: View, form: str, output: str | None, full: bool = False, facts: bool = False
 ) -> None:
     """Write a report in a format to the file `output`, or to stdout; the others are a Page's."""
     is_file = output is not None
-    console = plain_console(
+    console = formats.plain(
         file=io.StringIO() if is_file else sys.stdout, width=_file_width() if is_file else None
     )
-    page = formats.Page(console, full, facts, only, head)
-    parts = formats.parts(form, report, page)
+    parts = formats.parts(form, view, formats.Page(console, full, facts))
     if output is not None:
         save(parts, output, for_all=form in formats.FOR_ALL)
         return

@@ -50,10 +50,11 @@ def restore(
     with loading():
         from gpu_node.cli.keeping import keep_run
         from gpu_node.deploy.console import UserConsole
-        from gpu_node.deploy.restore.restoring import Asked, NoSuchRun, NotRestored, is_run_id
+        from gpu_node.deploy.restore.records import RUN_ID
+        from gpu_node.deploy.restore.restoring import Asked, NoSuchRun, NotRestored
         from gpu_node.deploy.restore.restoring import restore as put_back
         from gpu_node.onboarding.errors import FAILURES
-    if run and not is_run_id(run):
+    if run and not RUN_ID.fullmatch(run):
         example = "the name of a run, such as 20261122T204829Z-0a1b2c"
         then = "--list shows those of the node"
         raise click.UsageError(f"--run: {worded(shown(run), '', example, then)}")

@@ -36,6 +36,24 @@ _OTHER_WORDS = {
     "test": "verify",
     **dict.fromkeys(("undo", "revert", "rollback"), "restore"),
 }
+# What other programs call an option, and what has no option here.
+_OTHER_OPTIONS = {
+    "--ask-sudo-password": ("-K", "--ask-become-pass"),
+    "--dry": ("-n", "-C", "--check", "--diff", "--dry-run", "--dry"),
+    "--limit": ("-l", "--host", "--hosts", "--node", "--nodes"),
+    "--areas": ("-t", "--tags", "--only", "--area"),
+    "--only": ("-t", "--tags", "--areas", "--area", "--rule"),
+    "--full": ("-v", "-vv", "--verbose"),
+    "--version": ("-V", "-v"),
+}
+_IN_THE_INVENTORY = {
+    ("-b", "--become", "--sudo"): "has it, as ssh: {sudo: true}",
+    ("-u", "--user"): "has it, as ssh: {user: NAME}",
+    ("-p", "--port"): "has it, as ssh: {port: NUMBER}",
+    ("--key", "--private-key"): "has it, as ssh: {key: FILE}",
+    ("-i", "--inventory"): "is a word without an option",
+}
+_READERS = ("check", "check-job", "diagnose", "drift", "explain", "fit", "history", "hostfile")
 
 
 def printed(error: click.ClickException) -> str:
@@ -128,9 +146,32 @@ def _option(error: click.exceptions.NoSuchOption) -> tuple[str, str, str]:
         for name in param.opts
         if name.startswith("--")
     ]
-    close = _of_a_choice(error) or get_close_matches(error.option_name, options, n=1)
-    hint = f", did you mean {close[0]}?" if close else ""
+    why = _elsewhere(error, options)
+    plain = {name.lstrip("-"): name for name in options}
+    near = get_close_matches(error.option_name.lstrip("-"), plain, n=1)
+    close = [] if why else [*_of_a_choice(error), *_of_others(error, options)]
+    close += [plain[each] for each in near if not why]
+    hint = f", did you mean {close[0]}?" if close else why
     return shown(error.option_name), f"no such option{hint}", ", ".join(options)
+
+
+def _of_others(error: click.exceptions.NoSuchOption, options: list[str]) -> list[str]:
+    """Return what other programs' option is here, where the command has it."""
+    meant = (option for option, others in _OTHER_OPTIONS.items() if error.option_name in others)
+    return [option for option in meant if option in options]
+
+
+def _elsewhere(error: click.exceptions.NoSuchOption, options: list[str]) -> str:
+    """Return where that is which no option of the command has; empty for another option."""
+    command = error.ctx.command if error.ctx else None
+    takes = [_key(each) for each in command.params] if command else []
+    if "INVENTORY" in takes and "--user" not in options:
+        for words, where in _IN_THE_INVENTORY.items():
+            if error.option_name in words:
+                return f"; the inventory {where}"
+    is_reader = command is not None and command.name in _READERS
+    is_dry = error.option_name in _OTHER_OPTIONS["--dry"]
+    return "; this command changes nothing" if is_reader and is_dry else ""
 
 
 def _of_a_choice(error: click.exceptions.NoSuchOption) -> list[str]:

@@ -44,7 +44,10 @@ limit = click.option(
 
 
 def sudo_password(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command that asks nodes --ask-sudo-password; it is typed before a node is asked."""
+    """Give a command that asks nodes --ask-sudo-password; it is typed before a node is asked.
+
+    The command's own words are checked before that.
+    """
 
     @click.option(
         "--ask-sudo-password",
@@ -55,7 +58,7 @@ def sudo_password(command: Callable[..., int]) -> Callable[..., int]:
     @wraps(command)
     def asking(*, asks: bool, **given: Any) -> int:
         if asks:
-            _ask_sudo_password(given)
+            _take_sudo_password(given)
         return command(**given)
 
     return asking
@@ -70,23 +73,34 @@ cluster_file = click.option(
 )
 
 
-def _ask_sudo_password(given: Mapping[str, Any]) -> None:
-    """Ask for the password; refuse it beside what uses no sudo, and without a terminal."""
+def _take_sudo_password(given: Mapping[str, Any]) -> None:
+    """Have the password asked for; refuse it beside what uses no sudo, and without a terminal."""
     beside = {
         f"with --via {given.get('via')}": given.get("via", SSH) != SSH,
         "with --answers": given.get("answers") is not None,
         "without --sudo": given.get("sudo") is False and not given["again"],
     }
     for other in (other for other, is_given in beside.items() if is_given):
-        allowed = "both" if other.startswith("without") else "one of them"
-        raise click.UsageError(worded(f"--ask-sudo-password {other}", "", allowed))
+        allowed, then = "one of them", ""
+        if other.startswith("without"):
+            allowed, then = "both", "add --sudo"
+        raise click.UsageError(worded(f"--ask-sudo-password {other}", "", allowed, then))
     with loading():
+        from gpu_node.facts.ask.sudo import AS_ROOT, line_for
         from gpu_node.inventories.connection.sudo import SUDO
-        from gpu_node.onboarding.errors import ContactError
-        from gpu_node.onboarding.trust.password import asked, is_attended
+        from gpu_node.onboarding.trust.password import is_attended
     if not is_attended():
-        problem = worded("no terminal to ask on", "", "a terminal")
+        why, allowed = "the password is read from nothing else", "a terminal, as of ssh -t"
+        then = f"without one, let sudo ask for none: {line_for('')}; {AS_ROOT}"
+        problem = worded("no terminal to ask on", why, allowed, then)
         raise click.UsageError(f"--ask-sudo-password: {problem}")
+    SUDO.ask_by(_typed_sudo_password)
+
+
+def _typed_sudo_password() -> str:
+    with loading():
+        from gpu_node.onboarding.errors import ContactError
+        from gpu_node.onboarding.trust.password import asked
     try:
         secret = asked("Password for sudo on the nodes: ")
     except ContactError as error:
@@ -94,7 +108,7 @@ def _ask_sudo_password(given: Mapping[str, Any]) -> None:
     if secret is None:
         problem = worded("no password", "", "the one that sudo asks the SSH user for")
         raise click.ClickException(f"--ask-sudo-password: {problem}")
-    SUDO.give(secret.reveal())
+    return secret.reveal()
 
 
 def inventory(_: click.Context, __: click.Parameter, word: str) -> str:
@@ -160,6 +174,13 @@ def name(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
     if word is not None and is_address(word.strip()):
         allowed, then = "a name, not an address", "gpu-node onboard NAME ADDRESS"
         raise click.BadParameter(worded(shown(word), "", allowed, then))
+    allowed = "a name, and an address"
+    if word is not None and "=" in word:
+        why, then = "NAME=ADDRESS is a word of init", f"gpu-node onboard {word.replace('=', ' ')}"
+        raise click.BadParameter(worded(shown(word), why, allowed, then))
+    if word is not None and word.endswith(CLUSTER_SUFFIX):
+        then = f"gpu-node onboard NAME ADDRESS --inventory {word}"
+        raise click.BadParameter(worded(shown(word), "a cluster file", allowed, then))
     return word
 
 

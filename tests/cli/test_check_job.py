@@ -199,6 +199,14 @@ def test_pdsh_that_no_deploy_installs(run: Run) -> None:
     assert not found["fixable"] and found["fix"].startswith("set launcher: deepspeed in")
 
 
+@pytest.mark.parametrize("options", ["--launcher openmpi", "--launcher=SLURM", "--no_ssh"])
+def test_deepspeed_without_pdsh(run: Run, options: str) -> None:
+    """Another program starts the ranks of other nodes, or a person does."""
+    line = ["--format", "json", "--", "deepspeed", *options.split(), *DEEPSPEED[1:]]
+    _, out, _ = run(*line, v100=False, hostfile=HOSTFILE, ds_json="{}")
+    assert not rules_of(out, "toolchain.pdsh")
+
+
 def test_less_than_wished(run: Run) -> None:
     """The report has errors about it, and neither stops a job."""
     session = {"nofile": {"soft": 20000, "hard": 20000}, "memlock": {"soft": 1, "hard": 8 << 20}}

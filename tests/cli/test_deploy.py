@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 from gpu_node.cli.main import main
+from gpu_node.deploy.engine.baseline import handed
 from gpu_node.deploy.engine.pyinfra_process import WHOLE, Ended
 from gpu_node.facts.ask.gather import Answer
 from gpu_node.history.store import identity, opened
 from gpu_node.inventories.interrupt import Interrupted
+from gpu_node.inventories.schema import NodeWanted
 from tests.drift import states
 
 LOW = {"shm": {"usage": {"size": 67108864}}}
+FEW = {"limits": {"session": {"nofile": {"soft": 1024, "hard": 4096}}, "files": []}}
 CLOSED = {"shm": {"usage": {"size": 67108864}, "container": {"can_mount": False}}}
 GONE = "Connection refused"
 GPUS = {"a100": [{}] * 2, "v100": [{"name": "Tesla V100-SXM2-32GB"}] * 2}
@@ -29,16 +32,30 @@ class World:
         self.changes: dict[str, dict[str, Any] | str] = {"a100-01": LOW, "v100-01": LOW}
         self.runs: list[list[str]] = []
         self.given: list[object] = []
+        # The nodes that are asked alone; of each run, those whose answers it gets.
+        self.asked: list[list[str]] = []
+        self.handed: list[list[str]] = []
+        # The nodes that a run proves, and what it takes for the wanted state of one.
+        self.proves: set[str] = set()
+        self.wants: dict[str, dict[str, Any]] = {}
         self.fails: set[str] = set()
         self.code = 0
         self.signal = False
+        # Whether the inventory allows sudo.
+        self.sudo = False
         self.planned: tuple[str, ...] = ()
 
-    def gather(self, *given: object, **named: object) -> dict[str, Answer]:
+    def gather(self, *given: Any, **named: object) -> dict[str, Answer]:
         self.given.append(given[-1])
+        self.asked.append(list(given[1]))
+        return self.answers()
+
+    def answers(self) -> dict[str, Answer]:
+        """What the nodes answer now."""
         answers = {}
         for name, change in self.changes.items():
             wanted = {k: v for k, v in states.BASE["wanted"].items() if "gpu" not in k}
+            wanted["_sudo"] = self.sudo
             if isinstance(change, str):
                 answers[name] = Answer(wanted, error=change)
             else:
@@ -46,8 +63,11 @@ class World:
                 answers[name] = Answer(wanted, states.state(found), reached=True)
         return answers
 
-    def run(self, inventory: str, deploy: Path, options: list[str]) -> Ended:
+    def run(
+        self, inventory: str, deploy: Path, options: list[str], answers: dict[str, Any]
+    ) -> Ended:
         assert (inventory, deploy) == ("inventories/lab.py", WHOLE)
+        self.handed.append(list(answers))
         self.runs.append(list(options))
         if self.signal:
             raise Interrupted
@@ -56,12 +76,17 @@ class World:
         recorded = []
         if "--dry" not in options:
             for name in nodes:
-                if name not in self.fails and self.changes[name] == LOW:
+                if name not in self.fails and self.changes[name] in (LOW, FEW):
                     self.changes[name] = {}
                     recorded.append(name)
         failed = tuple(name for name in nodes if name in self.fails)
         name = f"20261122T20482{len(self.runs)}Z-0a1b2c"
-        return Ended(1 if failed else self.code, failed, tuple(recorded), name, self.planned)
+        proved = {
+            each: handed(NodeWanted.from_data(answer.data | self.wants.get(each, {})), answer.state)
+            for each, answer in self.answers().items()
+            if each in self.proves and answer.state is not None
+        }
+        return Ended(1 if failed else self.code, failed, recorded, name, self.planned, proved)
 
 
 LEFT = "Nothing that the deploy can repair; 1 error needs manual action."
@@ -143,6 +168,38 @@ ALICE = {"limits": {"user": {"name": "alice", "uid": 1000, "gids": [1000], "grou
 BOB = {"limits": {"user": {"name": "bob", "uid": 1001, "gids": [1001], "groups": ["bob"]}}}
 
 
+ASKED: dict[str, tuple[dict[str, Any], dict[str, dict[str, Any]], list[list[str]]]] = {
+    "each is proved": ({}, {}, [[]]),
+    "one is not proved": ({"a100-02": GONE}, {}, [[], ["a100-02"]]),
+    "the inventory was edited": ({}, {"v100-01": {"shm_size": "9G"}}, [[], ["v100-01"]]),
+}
+
+
+@pytest.mark.parametrize(("changes", "wants", "asked"), ASKED.values(), ids=ASKED)
+def test_who_is_asked_after_a_run(
+    world: World,
+    deploy: Deploy,
+    changes: dict[str, Any],
+    wants: dict[str, dict[str, Any]],
+    asked: list[list[str]],
+) -> None:
+    """The nodes that it has not proved, or by another inventory."""
+    world.changes |= changes
+    world.proves, world.wants = {*world.changes}, wants
+    code, out, _ = deploy("-y")
+    assert (code, world.asked) == (1 if changes else 0, asked)
+    assert "repaired  a100-01, v100-01  shm" in out or "repaired  all  shm" in out
+
+
+def test_which_answers_a_run_gets(world: World, deploy: Deploy) -> None:
+    """Those of nodes of which root's facts are there; a batch after the first gets none."""
+    world.changes |= {"a100-02": LOW | ALICE, "v100-02": GONE}
+    deploy("-y", "--batch", "1")
+    assert world.handed == [["a100-01", "v100-01"], []]
+    deploy("--dry")
+    assert world.handed[2:] == []
+
+
 def test_without_root_there_is_no_run(world: World, deploy: Deploy) -> None:
     """One line for the nodes, with what makes a run possible."""
     world.changes = {name: LOW | ALICE for name in ("a100-01", "a100-02")}
@@ -152,6 +209,43 @@ def test_without_root_there_is_no_run(world: World, deploy: Deploy) -> None:
     (line,) = err.splitlines()
     assert line.startswith("a100-[01-02]: the deploy needs root, and alice is not root: write `ssh")
     assert "`alice ALL=(ALL) NOPASSWD: ALL`" in line
+
+
+REFUSED = {"ssh": {"sudo_refusal": "sudo: a password is required"}}
+NO_ROOT = {
+    "no sudo": (ALICE, "alice is not root: write `ssh: {sudo: true}` into the inventory"),
+    "a password": (
+        ALICE | REFUSED,
+        "sudo refuses: sudo asks alice for a password: run gpu-node with --ask-sudo-password",
+    ),
+}
+
+
+@pytest.mark.parametrize("words", [["-y"], ["--dry"]])
+@pytest.mark.parametrize(("user", "why"), NO_ROOT.values(), ids=NO_ROOT)
+def test_what_root_alone_would_see_is_not_nothing_to_repair(
+    world: World, deploy: Deploy, words: list[str], user: dict[str, Any], why: str
+) -> None:
+    """Nothing was found that a deploy repairs, and a part was not read."""
+    world.changes = {"a100-01": CLOSED | user}
+    code, _, err = deploy(*words)
+    assert (code, world.runs) == (1, [])
+    (line,) = err.splitlines()
+    assert line.startswith(f"a100-01: the deploy needs root, and {why}")
+
+
+@pytest.mark.parametrize("words", [["-y"], ["--dry", "--areas", "shm"]])
+def test_where_sudo_asks_for_a_password_there_is_no_run(
+    world: World, deploy: Deploy, words: list[str]
+) -> None:
+    """It could repair nothing; the last line is the same command with a password."""
+    world.changes = {"a100-01": LOW | ALICE | REFUSED}
+    world.sudo = True
+    code, out, err = deploy(*words)
+    assert (code, world.runs) == (1, [])
+    assert "Not listed" not in err and "repair: gpu-node deploy" not in out
+    rest = "" if "-y" in words else " --data areas=shm --dry"
+    assert f"next: gpu-node deploy inventories/lab.py{rest} --ask-sudo-password" in out
 
 
 def test_nodes_without_root_are_named_once_for_each_user(world: World, deploy: Deploy) -> None:
@@ -248,7 +342,17 @@ def test_a_part_of_the_areas(world: World, deploy: Deploy) -> None:
     """A problem of another area is neither shown nor decides the exit code."""
     code, out, err = deploy("-y", "--areas", "limits,env")
     assert (code, world.runs) == (0, [])
-    assert (out, err) == ("2 nodes, 2 ok: no problems\n", "Nothing to repair.\n")
+    assert out == "limits, env alone: 2 nodes, 2 ok: no problems\n"
+    assert err == "Nothing to repair.\n"
+
+
+def test_a_part_of_the_areas_is_not_the_answer(world: World, deploy: Deploy) -> None:
+    """Whether a job can start is of all areas, also after a repair of one."""
+    world.changes = {"a100-01": FEW, "v100-01": CLOSED}
+    code, out, err = deploy("-y", "--areas", "limits")
+    assert (code, err) == (0, "")
+    assert "limits alone: 2 nodes, 2 ok: no problems" in out
+    assert "; stopped by: shm.container (v100-01)" in out
 
 
 def test_a_dry_run_asks_nothing(world: World, deploy: Deploy) -> None:

@@ -78,7 +78,22 @@ def test_an_unknown_node_wins(run: Run) -> None:
     lost = Answer(states.BASE["wanted"], error="Could not connect")
     code, out, _ = run({"a-01": answer({}), "a-02": lost})
     assert code == 1
-    assert "a-02 is unknown: no answer: Could not connect; what fits is without it" in out
+    assert "a-02 is unknown: no answer: Could not connect; its GPUs count, 2 x A100" in out
+
+
+def test_a_node_that_does_not_answer_has_the_models_of_the_inventory(run: Run) -> None:
+    """What its GPUs rule out is out; the rest of it stays unknown, and so does the exit code."""
+    wanted = {**states.BASE["wanted"], "gpu_model": "V100", "gpu_count": 2}
+    lost = Answer(wanted, error="Could not connect")
+    code, out, _ = run({"a-01": answer(WHOLE), "v-01": lost})
+    assert code == 1
+    text = " ".join(out.split())
+    assert "branch 580 is the last that supports V100 v-01" in text, out
+    assert "v-01 is unknown: no answer: Could not connect" in text
+    assert "its GPUs count, 2 x V100, as the inventory says" in text
+    _, out, _ = run({"a-01": answer(WHOLE), "v-01": lost}, "--format", "json")
+    found = json.loads(out)["nodes"]["v-01"]
+    assert found["status"] == "unknown" and "V100" in found["gpus"]
 
 
 def test_one_exec_of_what_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,8 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     def ran(command: str, *words: str, change: dict[str, Any] | None = None) -> Any:
         answer = Answer(states.BASE["wanted"], states.state(change), reached=True)
         monkeypatch.setattr("gpu_node.cli.asking.gather", gathered(answer))
-        given = ["gpu-node", command, str(folder / "site.yml"), *words]
+        inventory = folder if command == "init" else folder / "site.yml"
+        given = ["gpu-node", command, str(inventory), *words]
         monkeypatch.setattr(sys, "argv", given)
         with pytest.raises(SystemExit) as ended:
             main()
@@ -63,6 +64,16 @@ def test_since_the_last_report(run: Run) -> None:
     for words, mark in ((), "new  shm.too-small"), (("--full",), "a100-01  new"):
         code, out, err = run("drift", "--since", "last", "--no-history", *words, change=SMALL)
         assert (code, err) == (2, "") and mark in out
+
+
+def test_the_first_report_is_that_of_init(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What changed since then is listed, and is what --since compares with."""
+    monkeypatch.setattr("gpu_node.onboarding.initialising.ask_each", lambda *_: {})
+    assert "shm.too-small" in run("init", "--again", change=SMALL)[1]
+    code, out, _ = run("drift", "--since", "last")
+    assert code == 0 and "gone  a100-01  shm.too-small  /dev/shm: 64M" in out
+    code, out, _ = run("history")
+    assert code == 0 and "2 reports" in out
 
 
 def test_what_is_not_kept(run: Run, folder: Path) -> None:
@@ -101,7 +112,7 @@ def test_since_a_file(run: Run, folder: Path) -> None:
     assert run("drift", "--since", str(file))[0] == 0
 
 
-def test_the_list_of_changes(run: Run) -> None:
+def test_the_list_of_changes(run: Run, folder: Path) -> None:
     """As text and as JSON, of one node, and since a time."""
     run("drift")
     run("drift", change=SMALL)
@@ -110,6 +121,10 @@ def test_the_list_of_changes(run: Run) -> None:
     assert "fact     a100-01  shm.size  8G -> 64M" in out
     assert "new      a100-01  shm.too-small  error  /dev/shm: 64M" in out
     assert "2 reports of 1 node kept" in out
+    site = str(folder / "site.yml")
+    assert out.endswith(f"runs of plain pyinfra: gpu-node restore {site} NODE --list\n")
+    of_node = run("history", "--node", "a100-01")[1]
+    assert of_node.endswith(f"runs of plain pyinfra: gpu-node restore {site} a100-01 --list\n")
     found = json.loads(run("history", "--format", "json", "--since", "1h")[1])
     assert (found["schema"], found["reports"]) == (1, 2)
     assert [each["kind"] for each in found["changes"]] == ["first", "fact", "new"]

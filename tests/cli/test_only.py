@@ -79,9 +79,9 @@ def test_an_unknown_word(run: Run, word: str, hint: str) -> None:
     [
         (["--only", ""], "--only: found '' (an unknown word)"),
         (["--only", "a100-1"], "--only: found 'a100-1' (an unknown word, did you mean a100-01?)"),
-        (["-o", ""], "--output: found a directory (cannot write '')"),
+        (["-o", ""], "--output: found nothing; allowed: a file"),
         (["-o", "/"], "--output: found a directory (cannot write /)"),
-        (["-o", "/nope/x"], "--output: found no such file or directory (cannot write /nope/x)"),
+        (["-o", "/nope/x"], "--output: found no such folder: /nope (cannot write /nope/x)"),
         (["-o", "/dev/null/x"], "--output: found not a directory (cannot write /dev/null/x)"),
         (["-o", "x" * 100_000], "--output: found file name too long (cannot write 'xxx"),
     ],

@@ -15,5 +15,5 @@ def test_a_pipe_gets_a_line_for_each_rule() -> None:
     for rule in RULES.values():
         (line,) = [each for each in lines if f" {rule.id} " in each]
         repair = "repaired" if rule.steps else "manual"
-        severities = " or ".join(rule.severities).split()
-        assert [*severities, rule.id, repair, *rule.summary.split()] == line.split()
+        severities = " or ".join(rule.severity).split()
+        assert [*severities, rule.id, repair, *rule.checks.split()] == line.split()
