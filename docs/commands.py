@@ -31,7 +31,10 @@ _CODES = """\
 ## Exit codes
 
 An error of a command line, or of the inventory, ends each of them with 1. 2 is an answer: it was
-found out, and is not as it should be. Where both are true, 1 has precedence.
+found out, and is not as it should be. What was not read is not judged, and ends with 1: a node that
+does not answer, a fact that cannot be read, a sudo that refuses (`ssh.sudo-refused`: what is read
+then is another user's than the inventory names); a dry run shows this, and ends with 0 if all
+nodes answered. Where both are true, 1 has precedence.
 
 | command | exit codes |
 |---|---|"""

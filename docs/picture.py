@@ -22,6 +22,7 @@ from rich.text import Text
 
 from gpu_node.drift.report import json, table
 from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.view import View
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "drift.json"
@@ -61,7 +62,7 @@ def draw() -> str:
     """Return the picture of the recorded report."""
     report = _recorded()
     title = f"gpu-node drift {report.inventory}"
-    return _drawn(table.render(report, WIDTH), title, "drift")
+    return _drawn(table.render(View(report), WIDTH), title, "drift")
 
 
 def draw_demo() -> str:
@@ -71,13 +72,13 @@ def draw_demo() -> str:
     run = f"pyinfra {before.inventory} deploy/gpu_node.py"
     shown = Group(
         _command(f"gpu-node drift {before.inventory}"),
-        table.render(before, WIDTH, next_step=False),
+        table.render(View(before), WIDTH, next_step=False),
         Text(),
         _command(run),
         _operations(acts["operations"]),
         Text(),
         _command(f"gpu-node drift {before.inventory}"),
-        table.render(after, WIDTH),
+        table.render(View(after), WIDTH),
     )
     return _drawn(shown, "make demo", "demo")
 

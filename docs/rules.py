@@ -34,7 +34,8 @@ repair it.
 counts what is off; a guard of the deploy is never off.
 
 `without root` is what a user without root can do where the manual repair needs root. The table
-shows it for nodes whose facts were read by such a user.
+shows it for nodes whose facts were read by such a user. `in a container` stands in the place of
+`manual repair` where the node is a container.
 
 `docs/rules.py` writes this page; do not edit it."""
 
@@ -63,15 +64,17 @@ def _anchor(rule: Rule) -> str:
 def _sections(area: str, rules: list[Rule]) -> Iterator[str]:
     yield from ("", f"## {area}")
     for rule in rules:
-        yield from ("", f"### {rule.id}", "", f"{' or '.join(rule.severities)}. {rule.summary}", "")
+        yield from ("", f"### {rule.id}", "", f"{' or '.join(rule.severity)}. {rule.checks}", "")
         yield f"- why: {rule.why}"
         yield f"- judged: {rule.judged}"
         if rule.repair:
             yield f"- repair: {rule.repair}"
         yield f"- manual repair: {rule.manual}"
-        if rule.alone:
-            yield f"- without root: {rule.alone}"
-        if rule.because_of:
+        if rule.without_root:
+            yield f"- without root: {rule.without_root}"
+        if rule.in_container:
+            yield f"- in a container: {rule.in_container}"
+        if rule.explained_by:
             yield f"- because of: {causes(rule)}"
 
 
