@@ -16,9 +16,9 @@ ON_LAB := $(filter demo picture test-slow setup-dev lab kernel faults lab-slow c
 ON_BENCH := $(filter bench speed test-slow setup-dev,$(GOALS))
 ON_KERNEL := $(filter test-slow setup-dev kernel kernel-slow chaos,$(GOALS))
 ON_SLURM := $(filter test-slow slurm,$(GOALS))
-ON_BROWSER := $(filter test-slow slow,$(GOALS))
+ON_SLOW := $(filter test-slow slow,$(GOALS))
 TESTS := $(filter-out bench demo picture check setup release,$(GOALS))
-GROUPS := setup $(if $(ON_LAB),lab) $(if $(ON_KERNEL),kernel) $(if $(ON_SLURM),slurm) $(if $(ON_BROWSER),browser) $(if $(TESTS),tests) $(if $(ON_BENCH),bench)
+GROUPS := setup $(if $(ON_LAB),lab) $(if $(ON_KERNEL),kernel) $(if $(ON_SLURM),slurm) $(if $(ON_SLOW),slow) $(if $(TESTS),tests) $(if $(ON_BENCH),bench)
 
 ## demo: two broken servers are reported, repaired and proved
 demo: setup

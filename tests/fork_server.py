@@ -26,6 +26,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import FrameType
@@ -270,11 +271,25 @@ def _programs() -> dict[str, Callable[[], object]]:
                 importlib.import_module(module.name)
     for name in THEIRS:
         importlib.import_module(name)
+    _read()
     programs[ANSWERING] = importlib.import_module(f"tests.cli.{ANSWERING}").run
     # A collection in a fork would copy all that is here.
     gc.collect()
     gc.freeze()
     return programs
+
+
+def _read() -> None:
+    """Read what each run reads: the files of causes, and the distributions, six times a run."""
+    from pyinfra.api import connectors, inventory
+
+    from gpu_node.diagnose import cause
+
+    for read in (cause.causes, cause.emitters, cause.stages):
+        read()
+    once = cache(connectors.get_all_connectors)
+    inventory.get_all_connectors = connectors.get_all_connectors = once
+    once()
 
 
 def _prepared(

@@ -98,9 +98,12 @@ SHELLS = "shells and not slow and not pip"
 # A case with the marker lab_slow has the marker lab, too.
 LAB = "lab and not lab_slow"
 # Parts of the quick tests, which run at the same time, as each of them waits for other programs.
+# Those of tests/deploy, which take longest, are two.
+_DEPLOY = sorted(str(path.relative_to(REPOSITORY)) for path in TESTS.glob("deploy/test_*.py"))
 QUICK_PARTS = {
     "quick-facts": ["tests/facts"],
-    "quick-deploy": ["tests/deploy"],
+    "quick-deploy": _DEPLOY[::2],
+    "quick-deploy-2": _DEPLOY[1::2],
     "quick-cli": ["tests/cli"],
     "quick-drift": ["tests/drift", "tests/onboarding"],
 }

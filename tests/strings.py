@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import yaml
+
 REPOSITORY = Path(__file__).parents[1]
 ROOMS = (
     *("facts", "drift", "diagnose", "deploy", "history", "inventories", "onboarding", "verify"),
@@ -46,12 +48,23 @@ def tree(path: Path) -> ast.Module:
 @cache
 def shown(room: str) -> tuple[Shown, ...]:
     """Return the texts of a room, by file and line."""
+    texts = [
+        *((path, _texts(tree(path), room == "cli")) for path in (REPOSITORY / room).rglob("*.py")),
+        *((path, _of_rows(path)) for path in (REPOSITORY / room).rglob("rules.yml")),
+    ]
     return tuple(
         Shown(str(path.relative_to(REPOSITORY)), line, " ".join(text.split()))
-        for path in sorted((REPOSITORY / room).rglob("*.py"))
-        for line, text in sorted(_texts(tree(path), room == "cli"))
+        for path, several in sorted(texts, key=lambda each: each[0])
+        for line, text in sorted(several)
         if _is_prose(text)
     )
+
+
+def _of_rows(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the texts of rows, each with its line."""
+    for token in yaml.scan(path.read_text(), Loader=yaml.CSafeLoader):
+        if isinstance(token, yaml.ScalarToken):
+            yield token.start_mark.line + 1, token.value
 
 
 def _is_prose(text: str) -> bool:

@@ -16,16 +16,16 @@ from gpu_node.facts.areas import AREAS, RULE_ID
 from tests import case_files
 
 REPOSITORY = Path(__file__).parent.parent
-_RULE = re.compile(rf'@rule\(\s*"({RULE_ID})"')
+_RULE = re.compile(rf"^({RULE_ID}):$", re.MULTILINE)
 _FACT = re.compile(r"^class \w+\(AreaFact\)", re.MULTILINE)
 
 
 def unregistered(repository: Path, areas: Collection[str] = AREAS) -> Iterator[str]:
     """Yield the line to add for each folder that has a probe or rules and is no area yet."""
     probes = (repository / "facts").glob("*/*.py")
-    rules = (repository / "drift").glob("*/rules*.py")
+    rules = (repository / "drift").glob("*/rules.yml")
     found = {path.parent for path in probes if _FACT.search(path.read_text())}
-    found |= {path.parent for path in rules if _RULE.search(path.read_text())}
+    found |= {path.parent for path in rules}
     for name in sorted({folder.name for folder in found} - {*areas}):
         folders = " and ".join(
             sorted(f"{each.parent.name}/{name}" for each in found if each.name == name)
@@ -40,13 +40,13 @@ def missing(area: str, repository: Path) -> Iterator[str]:
     """
     if not (repository / "facts" / area / "__init__.py").is_file():
         yield f"facts/{area}/__init__.py: the area's one subclass of AreaFact"
-    modules = [*(repository / "drift" / area).glob("rules*.py")]
-    if not modules or not (repository / "drift" / area / "__init__.py").is_file():
-        yield f"drift/{area}/__init__.py and drift/{area}/rules.py: the area's rules"
+    for name in ("__init__.py", "rules.yml", "rules.py"):
+        if not (repository / "drift" / area / name).is_file():
+            yield f"drift/{area}/{name}: the area's rules"
     asks = "sections = ()" not in _text(repository / "facts" / area / "__init__.py")
     if asks and not [*(repository / "tests/facts/cases").glob(f"{area}.*.yml")]:
         yield f"tests/facts/cases/{area}.*.yml: a node's answer and its state"
-    rules = [found for path in modules for found in _RULE.findall(path.read_text())]
+    rules = _RULE.findall(_text(repository / "drift" / area / "rules.yml"))
     cases = {rule: repository / "tests/drift/cases" / f"{rule}.yml" for rule in rules}
     for rule in (rule for rule, path in cases.items() if not path.is_file()):
         yield f"tests/drift/cases/{rule}.yml: a node on which the rule finds something"
@@ -86,8 +86,8 @@ def test_a_folder_that_is_not_registered_has_its_message(tmp_path: Path) -> None
         "facts/clock/__init__.py": "class Clock(AreaFact):\n",
         "facts/uptime/state.py": "class Uptime(AreaFact):\n",
         "facts/packages/deb.py": "class Package:\n",
-        "drift/uptime/rules.py": '@rule("uptime.short", "error")\n',
-        "drift/cables2/rules_ports.py": '@rule("cables2.loose", "error")\n',
+        "drift/uptime/rules.yml": "uptime.short:\n",
+        "drift/cables2/rules.yml": "cables2.loose:\n",
         "drift/engine/registry.py": "RULES = {}\n",
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,11 @@ def test_an_area_without_a_folder_has_its_message() -> None:
     """The collection of other tests ends with it: it names the file."""
     for room, module, why in (
         ("facts", "gpu_node.facts.node", "the area's one subclass of AreaFact"),
-        ("drift", "gpu_node.drift.engine.registry", "an empty file, and rules.py beside it"),
+        (
+            "drift",
+            "gpu_node.drift.engine.registry",
+            "an empty file, rules.yml and rules.py beside it",
+        ),
     ):
         script = f"""
 from importlib.machinery import PathFinder
@@ -137,24 +141,28 @@ def test_contributing_lists_what_an_area_needs(tmp_path: Path) -> None:
     needed = " ".join(step for step in steps if not step.startswith("Only if"))
     named = set(re.findall(r"`([\w.*/]+/[\w.*/]+|[A-Z]+\.md)`", needed))
     (tmp_path / "drift/AREA").mkdir(parents=True)
-    (tmp_path / "drift/AREA/rules.py").write_text('@rule("area.name", "error")\n')
-    files = " ".join(each.partition(": ")[0] for each in missing("AREA", tmp_path))
-    files = files.replace("area.name", "RULE")
-    assert named == {"facts/areas.py", *files.split()} - {"and"}
+    (tmp_path / "drift/AREA/rules.yml").write_text("area.name:\n")
+    files = {
+        each.partition(": ")[0].replace("area.name", "RULE") for each in missing("AREA", tmp_path)
+    }
+    assert named == {"facts/areas.py", "drift/AREA/rules.yml", *files}
 
 
 def test_each_missing_file_has_its_message(tmp_path: Path) -> None:
     """An area that is only registered needs all of them; each file removes its own message."""
     assert [each.partition(":")[0] for each in missing("clock", tmp_path)] == [
         "facts/clock/__init__.py",
-        "drift/clock/__init__.py and drift/clock/rules.py",
+        "drift/clock/__init__.py",
+        "drift/clock/rules.yml",
+        "drift/clock/rules.py",
         "tests/facts/cases/clock.*.yml",
         "CHANGELOG.md",
     ]
     for name, text in {
         "facts/clock/__init__.py": "",
         "drift/clock/__init__.py": "",
-        "drift/clock/rules.py": '@rule(\n    "clock.skew", "error"\n)',
+        "drift/clock/rules.py": "",
+        "drift/clock/rules.yml": "clock.skew:\n",
         "tests/facts/cases/clock.now.yml": "",
         "CHANGELOG.md": "- `clock.skew`: a node whose clock differs.\n",
     }.items():
@@ -173,7 +181,8 @@ def test_each_missing_file_has_its_message(tmp_path: Path) -> None:
     ]
 
 
-# An area in two folders beside those of the product: one fact, one rule, one row of the report.
+# An area in two folders beside those of the product: a rule with a function, a comparison that is a
+# row, and two rows of the report.
 MADE_UP = {
     "facts/__init__.py": """
 from gpu_node.facts.probe.base import AreaFact, State
@@ -193,23 +202,37 @@ class Uptime(AreaFact):
         return UptimeState(seconds=readings.take("uptime.seconds", int))
 """,
     "drift/__init__.py": "",
-    "drift/rules.py": '''
-from gpu_node.drift.engine.rule import Fault, rule
+    "drift/rules.yml": """
+uptime.short:
+  checks: The node booted a moment ago.
+  severity: error
+  why: it is still starting
+  manual: wait a minute
+
+uptime.differs:
+  checks: The node did not boot together with the other nodes.
+  severity: info
+  when: [several nodes, comparing]
+  why: one of them restarted alone
+  manual: look at its log
+""",
+    "drift/rules.py": """
+from gpu_node.drift.engine.rule import At, Fault, check
 
 
-@rule("uptime.short", "error", why="It is still starting.", manual="Wait a minute.")
-def short(found, wanted):
-    """The node booted a moment ago."""
-    if found.seconds is not None and found.seconds < 60:
-        yield Fault("boot", f"{found.seconds} s", "60 s", "it booted", "wait", fixable=False)
-''',
+@check("uptime.short")
+def short(at):
+    if at.here.seconds is not None and at.here.seconds < 60:
+        yield Fault("boot", f"{at.here.seconds} s", "60 s")
+""",
     "drift/shown.py": """
-from gpu_node.drift.engine.fact import Fact
-from gpu_node.drift.uptime.rules import short
+from gpu_node.drift.engine.fact import shows
 
-FACTS = (
-    Fact("uptime.seconds", "per-host", (short,), lambda node: f"{node.uptime.seconds} s"),
-)
+shows("uptime.text")(lambda node: f"{node.uptime.seconds} s")
+""",
+    "drift/shown.yml": """
+uptime.text: {marked_by: [uptime.short]}
+uptime.seconds: {of: uptime.seconds, same: everywhere, rule: uptime.differs}
 """,
 }
 # Registers the area, and asks this machine as `gpu-node report` asks a node.
@@ -238,7 +261,10 @@ text = "\\n".join(by_stdin(script))
 done = subprocess.run(["sh", "-c", READER], input=text, capture_output=True, text=True, check=True)
 state = parse(done.stdout.split("\\n"))
 wanted = NodeWanted(address="192.0.2.1")
-report = build({"a": Seen(wanted, state)}, Tool(name="t", version="1"), "lab.py", "now")
+later = state.uptime.model_copy(update={"seconds": 43})
+other = state.model_copy(update={"uptime": later})
+nodes = {"a": Seen(wanted, state), "b": Seen(wanted, other)}
+report = build(nodes, Tool(name="t", version="1"), "lab.py", "now")
 fact = next(fact for fact in FACTS if fact.area == "uptime")
 assert (fact.value(state), fact.is_marked(report.hosts["a"].findings)) == ("42 s", True)
 print(report.model_dump_json(by_alias=True))
@@ -266,5 +292,8 @@ def test_a_new_area_is_one_line_in_the_register_and_its_folders(tmp_path: Path) 
     assert node["facts"]["uptime"] == {"seconds": 42}
     # This machine may have findings of other areas: a process that another test has left alone.
     found = [each for each in node["findings"] if each["rule"].startswith("uptime.")]
-    assert [(each["rule"], each["found"]) for each in found] == [("uptime.short", "42 s")]
+    assert [(each["rule"], each["found"]) for each in found] == [
+        ("uptime.short", "42 s"),
+        ("uptime.differs", "42"),
+    ]
     assert node["status"] == "drift"

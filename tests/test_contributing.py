@@ -32,7 +32,7 @@ def places(name: str) -> list[str]:
     if "AREA" in name:
         areas = REPAIRING if "deploy/" in name else AREAS
         areas = ASKING if name.startswith("tests/facts/") else areas
-        areas = SHOWN if name.endswith("/shown.py") else areas
+        areas = SHOWN if "/shown" in name else areas
         return [name.replace("AREA", area) for area in areas]
     return [name.replace("RULE", rule) for rule in RULES] if "RULE" in name else [name]
 
@@ -57,6 +57,7 @@ def test_each_section_has_its_examples() -> None:
         *(
             "Add a rule",
             "Add a value, or a key",
+            "Compare a value between nodes",
             "Add an area",
             "Add a cause",
             "Add a fault",

@@ -101,7 +101,7 @@ def test_the_table_is_read() -> None:
     assert (MAY_IMPORT["facts"], MAY_IMPORT["drift"]) == (set(), {"facts", "inventories"})
     above = {"deploy", "diagnose", "drift", "facts", "history", "inventories", "verify"}
     assert MAY_IMPORT["onboarding"] == above
-    assert MAY_ALSO_IMPORT["inventories"] == {"gpu_node.facts.areas"}
+    assert MAY_ALSO_IMPORT["inventories"] == {"gpu_node.facts.areas", "gpu_node.facts.globs"}
 
 
 def test_imports_run_one_way() -> None:
@@ -176,6 +176,16 @@ def test_an_engine_names_no_area() -> None:
     text = (REPOSITORY / "deploy" / "engine" / "scripts.py").read_text()
     own = {each.stem for area in AREAS for each in (REPOSITORY / "deploy" / area).glob("*.sh")}
     assert {name for name in own if f'"{name}"' in text} == set()
+
+
+# What a report is: with its model come the facts of each area.
+MODEL = ("model.py", "seen.py")
+REPORTS = [path for path in MODULES if path.match("drift/report/*.py") and path.name not in MODEL]
+
+
+def test_a_report_names_no_area() -> None:
+    """What it shows of one is in the area's modules `shown` and `kind`."""
+    assert REPORTS and _offenders(REPORTS, lambda path: areas_named(path.read_text())) == {}
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,13 @@ from bench.contenders import ours
 from bench.measure.run import Failed, measured
 from bench.nodes.cluster import nodes
 from bench.nodes.probed import sections
+from tests.pace import pace
 
 pytestmark = pytest.mark.slow
 
 FIRST, SECOND, THIRD = nodes(3)
-# Measured: 12 s and 217 MB.
-MOST_SECONDS, MOST_MEGABYTES = 20, 300
+# Measured: 400 to 750, and 217 to 248 MB.
+MOST_PACES, MOST_MEGABYTES = 2500, 300
 
 
 def test_a_node_has_its_address_and_the_same_list_of_all() -> None:
@@ -82,12 +83,11 @@ def test_a_report_with_an_unreachable_node_does_not_count(tmp_path: Path) -> Non
 def test_a_thousand_nodes_that_list_each_other(tmp_path: Path) -> None:
     """The report as a table, in which no node is unreadable or unreachable.
 
-    It waits for nothing: on an idle machine its seconds are its CPU seconds, which other work
-    hardly changes.
+    It waits for nothing: its CPU seconds are multiples of those of other work.
     """
     inventory = many.written(tmp_path, many.MANY, mesh=True)
     taken = measured(many.drift(inventory), tmp_path / "run")
     shutil.rmtree(inventory.with_name("answers"))
     print(f"\n{taken.wall:.1f} s, {taken.cpu:.1f} s CPU, {taken.megabytes:.0f} MB")
-    assert taken.cpu < MOST_SECONDS
+    assert taken.cpu < MOST_PACES * pace()
     assert taken.megabytes < MOST_MEGABYTES

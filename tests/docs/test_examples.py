@@ -18,6 +18,7 @@ from rich.console import Console
 
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.report.formats import Page, parts
+from gpu_node.drift.report.view import View
 from tests.docs.pages import DOCS, blocks, words
 from tests.docs.test_command_lines import parse
 from tests.drift import reports, states
@@ -75,7 +76,7 @@ def test_the_alerts_are_about_metrics_that_a_report_writes() -> None:
     text = (EXAMPLES / "alerts.yml").read_text()
     page = (DOCS / "how-to" / "prometheus.md").read_text()
     report = reports.report({"a": states.seen(reports.FRESH)})
-    written = "".join(parts("prometheus", report, Page(Console(file=io.StringIO()))))
+    written = "".join(parts("prometheus", View(report), Page(Console(file=io.StringIO()))))
     names = {*re.findall(r"^# TYPE (\S+) gauge$", written, re.M)}
     labels = {*re.findall(r"[{,](\w+)=", written)}
     used = {*re.findall(r"\b(gpu_node_\w+)", text)}
@@ -153,4 +154,4 @@ def test_its_rules_exist() -> None:
     text = HEALTH.read_text()
     named = re.findall(r'^    "([a-z]+\.[a-z-]+)",$', text, re.MULTILINE)
     assert len(named) > 5 and {*named} <= {*RULES}
-    assert [rule for rule in named if "error" not in RULES[rule].severities] == []
+    assert [rule for rule in named if "error" not in RULES[rule].severity] == []

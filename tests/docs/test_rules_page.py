@@ -34,7 +34,7 @@ def test_the_order_does_not_depend_on_imports() -> None:
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
 def test_a_rule_has_all_its_text(rule: Rule) -> None:
     """What it checks, why it hurts, the manual repair; what a repair changes where there is one."""
-    assert rule.summary.endswith(".")
+    assert rule.checks.endswith(".")
     # They are the cause and the fix of findings, which are no sentences.
     for text in (rule.why, rule.manual):
         assert len(text) > 10

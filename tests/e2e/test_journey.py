@@ -17,6 +17,7 @@ from gpu_node.drift.report import brief
 from gpu_node.drift.report.formats import Page, parts, printed
 from gpu_node.drift.report.json import WrittenReport
 from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.view import View
 from gpu_node.lab import nodes
 from tests.e2e.conftest import keep_converged
 from tests.e2e.on_lab import (
@@ -74,7 +75,7 @@ OTHERS = {"a100-01": ["libnccl-rdma-sharp-plugin-2.5.0-1.x86_64"]}
 
 def shown(report: Report, width: int = 100) -> str:
     """Return the table of a report."""
-    return "".join(parts("table", report, Page(Console(file=io.StringIO(), width=width))))
+    return "".join(parts("table", View(report), Page(Console(file=io.StringIO(), width=width))))
 
 
 @pytest.fixture(scope="module")

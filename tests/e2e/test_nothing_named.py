@@ -85,7 +85,7 @@ def reports(broken: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Run
 def test_each_rule_that_needs_no_wanted_value_is_there(reports: tuple[Run, Run]) -> None:
     """All of them, on the same nodes; the others say which key they need."""
     whole, few = map(rules, reports)
-    words = {rule: "always" if RULES[rule].always else RULES[rule].needed_key for rule in whole}
+    words = {rule: RULES[rule].key if RULES[rule].needs else "always" for rule in whole}
     assert words == TABLE
     always = {rule: on for rule, on in whole.items() if TABLE[rule] == "always"}
     always = {rule: on for rule, on in always.items() if rule not in ENOUGH}
@@ -100,8 +100,8 @@ def test_nothing_is_fixable_and_each_repair_names_its_key(reports: tuple[Run, Ru
     assert not [each for each in found if each["fixable"]]
     for each in found:
         rule = RULES[each["rule"]]
-        if "gpu-node deploy repairs it" in each["fix"] and rule.always:
-            assert rule.needed_key.partition(".")[0] in each["fix"], each
+        if "gpu-node deploy repairs it" in each["fix"] and not rule.needs:
+            assert rule.key.partition(".")[0] in each["fix"], each
     assert reports[1].code == 2
 
 

@@ -158,7 +158,7 @@ class TestRefused:
             on(NEW.name, f"mv /run/cards/* {PCI}/ && rmdir /run/cards")
         assert done.code == 1
         assert "a server without a GPU trains nothing" in done.out
-        assert "found 1 stop (GPUs); next: " in done.err
+        assert "found 1 stop (driver.no-gpu: GPUs); next: " in done.err
 
     def test_a_full_disk(self, site: Site) -> None:
         """On the server, where cmake and the driver's headers go."""

@@ -55,7 +55,7 @@ def test_an_ordinary_user(as_alice: str, monkeypatch: pytest.MonkeyPatch) -> Non
     assert "needs-root a fact is readable by root only: limits.files admin 2" in words
     assert "`alice ALL=(ALL) NOPASSWD: ALL`" in words
     assert "without root: Set NCCL_BUFFSIZE=1048576" in words
-    assert "a100-01: export NCCL_SOCKET_IFNAME='=bond0' in ~/.bashrc" in words
+    assert "a100-01: export NCCL_SOCKET_IFNAME='=bond0' at the top of ~/.bashrc" in words
     assert "repair: " not in shown.out
     before = {node: manifest(node) for node in MANAGED}
     refused = run("gpu-node", "deploy", as_alice, "--yes")

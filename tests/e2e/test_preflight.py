@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from rich.console import Console
 
-from gpu_node.drift.engine.preflight import Row
-from gpu_node.drift.report.preflight import table
+from gpu_node.drift.engine.blocking import bars_joining
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.engine.registry import RULES
+from gpu_node.drift.network.rules_newcomer import route_to, way
 from gpu_node.lab import nodes, roster
 from gpu_node.onboarding import preflight
+from gpu_node.onboarding.preflight import Answers
 from tests.e2e.conftest import APT_NODE, WriteInventory, let_in
 from tests.e2e.on_lab import changed, manifest, on
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.lab
 
 ADDRESS = roster.NODES[APT_NODE].address
 MEMBERS = ("a100-01", "v100-01")
-Look = Callable[[], list[Row]]
+Look = Callable[[], Answers]
 
 
 def _run(script: str, seconds: int) -> list[str]:
@@ -52,9 +53,7 @@ def look(bare: str, inventory: WriteInventory) -> Look:
     """Return the pre-flight check of v100-02 with the lab's nodes."""
     path = inventory({})
 
-    return lambda: preflight.look(
-        _run, path, name=APT_NODE, address=ADDRESS, host_keys=[bare]
-    ).rows()
+    return lambda: preflight.look(_run, path, name=APT_NODE, address=ADDRESS, host_keys=[bare])
 
 
 @contextmanager
@@ -67,30 +66,27 @@ def broken(node: str, wrong: str, right: str) -> Iterator[None]:
         on(node, right)
 
 
-def _of(rows: list[Row], subject: str) -> Row:
-    (row,) = (each for each in rows if each.subject == subject)
-    return row
+def _findings(looked: Answers) -> dict[str, Finding]:
+    return {each.rule: each for each in looked.report().hosts[APT_NODE].findings}
 
 
 def test_as_found_it_may_become_a_node(look: Look) -> None:
-    """Every row is right, except what a bare server lacks; nothing on it was changed."""
+    """Nothing stops it, all could be read, and nothing on it was changed."""
     before = manifest(APT_NODE)
-    rows = look()
-    console = Console(file=io.StringIO(), width=160)
-    console.print(table(rows))
-    assert isinstance(console.file, io.StringIO)
-    output = console.file.getvalue()
+    looked = look()
+    found = _findings(looked)
     assert changed(before, manifest(APT_NODE)) == set()
+    assert [each for each in found.values() if bars_joining(each)] == []
+    assert [rule for rule in found if rule not in RULES] == []
     # A node of the lab is a container, which has no machine-id, and the driver of its host.
-    assert {row.subject for row in rows if row.verdict != "ok"} == {"machine-id"}, output
-    assert _of(rows, "GPUs").found == "2 x Tesla V100-PCIE-32GB"
-    assert _of(rows, "interface").found.startswith("eno1")
+    assert {rule for rule in found if "a newcomer" in RULES[rule].when} == {"host.machine-id"}
+    assert looked.gpus == ("Tesla V100-PCIE-32GB",) * 2
+    assert looked.interface == "eno1"
     for member in MEMBERS:
-        assert _of(rows, f"way to {member}").found == f"by eno1 from {ADDRESS}"
-        theirs = roster.NODES[member]
-        assert _of(rows, f"way from {member}").found == (
-            f"by {theirs.interface} from {theirs.address}"
-        )
+        theirs, state = roster.NODES[member], looked.nodes.states[member]
+        there, back = route_to(member, looked.state), route_to(APT_NODE, state)
+        assert there and way(there) == f"by eno1 from {ADDRESS}"
+        assert back and way(back) == f"by {theirs.interface} from {theirs.address}"
 
 
 def test_what_is_wrong_on_it_is_reported(look: Look) -> None:
@@ -107,10 +103,11 @@ def test_what_is_wrong_on_it_is_reported(look: Look) -> None:
         broken(APT_NODE, gone, f"rm {source}"),
         broken(APT_NODE, "hostname other", f"hostname {APT_NODE}"),
     ):
-        rows = look()
-    assert _of(rows, "space on /opt").verdict == "stop"
-    twin = _of(rows, "a node already")
-    assert (twin.found, twin.verdict) == ("a100-01, or a clone of it", "stop")
+        found = _findings(look())
+    space = found["host.space-for-deploy"]
+    assert (space.subject, bars_joining(space)) == ("/opt", True)
+    twin = found["host.node-already"]
+    assert (twin.found, bars_joining(twin)) == ("a100-01, or a clone of it", True)
     assert "systemd-machine-id-setup" in twin.fix
-    assert "404" in _of(rows, "repositories").why
-    assert _of(rows, "hostname").fix.startswith(f"hostnamectl set-hostname {APT_NODE},")
+    assert "404" in found["host.repositories"].cause
+    assert found["host.name"].fix.startswith("name it at its start: docker run --hostname NAME")

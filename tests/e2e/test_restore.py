@@ -74,3 +74,6 @@ def test_back_to_as_found_and_forward(as_found: dict[str, dict[str, str]]) -> No
         assert "left to you: " in shown
         restore(node, "-y")
         assert changed(after, files(node)) == set()
+        # At a console, by what the run has left.
+        on(node, 'set -- /var/backups/gpu-node/*/restore.sh; sh "$1"')
+        assert changed(before, files(node)) - installed == set()
