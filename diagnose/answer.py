@@ -194,15 +194,16 @@ def _judged(
         *_of_exceptions(unknown, known, endings),
     ] or [*_of_causes(meant, known, endings)]
     named = sorted(candidates, key=lambda each: _order(each, candidates))[:CANDIDATES]
-    wrong = [
-        *ending,
-        *(each for each in failed if each.alone and not _has_recovered(each, endings)),
-    ]
+    alone = (each for each in failed if each.alone and not _has_recovered(each, endings))
+    wrong = [*ending, *alone]
+    least = 0
     for at, each in enumerate(named):
-        if each.confidence == RANKED[0] and not proves(
+        own = RANKED.index(each.confidence) or not proves(
             found[each.cause.name], each.cause, wrong, known, matcher.ends
-        ):
-            named[at] = replace(each, confidence=RANKED[1])
+        )
+        # Without proof it is 1, medium; what stands after another is no surer.
+        least = max(least, own)
+        named[at] = replace(each, confidence=RANKED[least])
     return tuple(named), tuple(kinds), went_on
 
 
@@ -283,9 +284,8 @@ def _of_exceptions(
         where = f", raised at {match.frame}" if match.frame else ""
         ranks = sorted({each.rank for each in match.lines if each.rank is not None})
         program = "the launcher" if is_of_launcher else "the program"
-        who = f"rank {ranks[0]} ends" if len(ranks) == 1 else f"{program} ends"
-        says = f"{who} with {match.name}{where}"
-        yield _candidate(cause, match, says, endings)
+        who = f"rank {ranks[0]}" if len(ranks) == 1 else program
+        yield _candidate(cause, match, f"{who} ends with {match.name}{where}", endings)
         return
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from gpu_node.diagnose.answer import EXCEPTION, Answer, diagnose
 from gpu_node.diagnose.cause import Cause
+from gpu_node.diagnose.match import RANKED
 from gpu_node.diagnose.report import as_json, render
 from gpu_node.diagnose.sources import Log, logs
 from gpu_node.drift.report.formats import plain, printed
@@ -17,13 +18,12 @@ from tests.facts.test_redaction import HIDDEN_LINES, assert_no_secret
 
 CASES: dict[str, dict[str, Any]] = load((Path(__file__).parent / "answers.yml").read_text())
 SEEN = {"seen": "here"}
+OF_PATTERN = ("near", "without", "alone", "final", "confidence")
 
 
 def cause(name: str, has: str, **others: Any) -> Cause:
-    """Return a cause with one pattern; `near`, `without` and `alone` are of that."""
-    of_pattern: dict[str, Any] = {
-        key: others.pop(key) for key in ("near", "without", "alone", "final") if key in others
-    }
+    """Return a cause with one pattern, which has the keys of OF_PATTERN."""
+    of_pattern: dict[str, Any] = {key: others.pop(key) for key in OF_PATTERN if key in others}
     pattern = {"has": has, "source": SEEN, **of_pattern}
     texts = {"says": f"it is {name}", "side": "machines", "confirm": "look", "remedy": "mend"}
     return Cause.model_validate({"name": name, "patterns": [pattern], **texts, **others})
@@ -39,6 +39,7 @@ KNOWN = {
         cause("broken", "broken pipe", level="consequence", look=["the log above"]),
         cause("ended", "launcher has ended", level="consequence", final=True),
         cause("slow", "slow fabric", alone=False),
+        cause("vague", "something went wrong", confidence="low"),
         cause("watchdog", "Watchdog caught", level="symptom"),
         Cause(name="ranks-in-different-collectives", says="ranks differ", side="code"),
         Cause(name="nccl-versions-differ", says="versions differ", side="machines"),
@@ -62,6 +63,8 @@ def test_an_answer(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     answer = answered(case, tmp_path)
     assert [each.cause.name for each in answer.candidates] == case["named"]
+    sure = [RANKED.index(each.confidence) for each in answer.candidates]
+    assert sure == sorted(sure), "none is surer than the one before it"
     if "says" in case:
         assert answer.candidates[0].says == case["says"]
     if "first" in case:
