@@ -3,7 +3,6 @@
 # Variables: backups (the run's folder; empty: nothing is noted).
 # Needs: writers closed place record
 # shellcheck shell=sh disable=SC2154,SC2034
-noted_kind='' noted_words=''
 
 # noted_line FILE LINE: adds a line, as record.sh writes it, to a record of this run.
 noted_line() {
