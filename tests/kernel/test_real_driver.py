@@ -26,7 +26,8 @@ from tests.kernel.products import deploy, findings
 from tests.lab_errors import end_the_lane
 
 pytestmark = pytest.mark.kernel_slow
-PACKAGES = ["nvidia-kernel-dkms", "nvidia-smi", "libcuda1"]
+PACKAGES = ["nvidia-kernel-dkms", "nvidia-smi", "libcuda1", "nvidia-persistenced"]
+INSTALL = "DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install"
 HELD = "apt-mark showhold | xargs dpkg-query -W -f '${Package} ${Version}\\n'"
 
 
@@ -150,6 +151,8 @@ def test_a_kernel_without_a_gpu(node: Node, running: ExitStack, image: Path) -> 
     tried = machine.run("modprobe nvidia")
     assert tried.returncode != 0 and "No such device" in tried.stderr
     assert "NVRM: No NVIDIA GPU found" in machine.read("dmesg")
+    daemon = "systemctl show -p SubState --value nvidia-persistenced"
+    assert machine.read(daemon) != "running"
     assert errors(node) == {"driver.no-gpu"}
 
 
@@ -161,11 +164,25 @@ def test_the_library_is_updated_alone(node: Node, image: Path) -> None:
         machine.read("modprobe nvidia")
         machine.read("apt-mark showhold | xargs -r apt-mark unhold")
         machine.read("apt-mark hold nvidia-kernel-dkms")
-        options = "-qq -y --no-install-recommends"
-        machine.read(f"DEBIAN_FRONTEND=noninteractive apt-get {options} install libnvidia-ml1")
+        machine.read(f"{INSTALL} libnvidia-ml1")
         library = machine.read("readlink -f /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1")
         assert library.endswith(f".so.{node.newest}")
         assert machine.read("modinfo -k $(uname -r) -F version nvidia-current") == node.wanted
         found = judged(node)
         mismatch = found["driver.library-mismatch"]
         assert mismatch["found"] == f"module {node.wanted}, library {node.newest}"
+
+
+def test_the_open_module_is_installed_instead(node: Node, image: Path) -> None:
+    """It needs Turing or newer, and the GPUs on the bus are V100s."""
+    machine = node.machine
+    with native.running(machine, image, machine.kernels.update):
+        machine.read("apt-mark showhold | xargs -r apt-mark unhold")
+        machine.read(f"{INSTALL} nvidia-open-kernel-dkms")
+        licence = "modinfo -k $(uname -r) -F license nvidia-current-open"
+        assert machine.read(licence) == "Dual MIT/GPL"
+        wrong = judged(node)["driver.unsupported-gpu"]
+        assert [wrong["found"], wrong["wanted"]] == [
+            "the open kernel module",
+            "the proprietary one",
+        ]
