@@ -19,9 +19,8 @@ from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.node import NodeState
+from gpu_node.history.store import ANSWER, ANSWERED
 
-# Whether a node answered is a fact of it as well.
-ANSWER, ANSWERED = "answer", "answered"
 PACKAGES = "toolchain.packages"
 DEEP, MESH = "deep", "mesh"
 # Of which area a report finds more if it was asked for.

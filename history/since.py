@@ -15,8 +15,6 @@ from gpu_node.drift.report.model import Report
 from gpu_node.facts.node import state_of
 from gpu_node.facts.probe.bounds import read_json
 from gpu_node.history.compare import (
-    ANSWER,
-    ANSWERED,
     DEEP,
     MESH,
     Key,
@@ -28,6 +26,7 @@ from gpu_node.history.compare import (
     difference,
     facts_of,
 )
+from gpu_node.history.store import ANSWER, ANSWERED
 from gpu_node.history.when import iso
 from gpu_node.inventories.regular_file import content
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # a list of changes needs no rule
     from gpu_node.history.compare import Difference, Node, Snapshot
 
 RUNS = ("deploy", "restore")
+# Whether a node answered is a fact of it as well.
+ANSWER, ANSWERED = "answer", "answered"
 # What reads this version; a newer one is left alone.
 VERSION = 1
 # Of each inventory so many reports are kept, for so long, in a file of about this size.
@@ -497,6 +499,8 @@ class Store:
         """Yield the number of a report, and the fields of an event but the time."""
         given = (inventory, node)
         first: dict[str, int] = {}
+        # The first report that has more of a node than whether it answers.
+        read: dict[str, int] = {}
         for name, number in self._base.execute(
             "SELECT name, first FROM node WHERE inventory = ?1 AND (?2 IS NULL OR name = ?2)", given
         ):
@@ -509,7 +513,9 @@ class Store:
             "WHERE inventory = ?1 AND (?2 IS NULL OR node.name = ?2) ORDER BY since",
             given,
         ):
-            if since > first[name]:
+            if fact != ANSWER:
+                read.setdefault(name, since)
+            if since > (first if fact == ANSWER else read)[name]:
                 yield since, name, "fact", fact, "", was.get((name, fact)), text
             was[name, fact] = text
         rows = self._base.execute(
@@ -522,7 +528,7 @@ class Store:
         ends = {(*row[:3], row[4]): row[5] for row in rows}
         for name, rule, subject, since, until, severity, words in rows:
             before = ends.get((name, rule, subject, since))
-            if since > first[name]:
+            if since > read.get(name, since):
                 kind = "new" if before is None else "changed"
                 yield since, name, kind, rule, subject, before, severity, words
             if until != _OPEN and (name, rule, subject, until) not in begins:

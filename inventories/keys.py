@@ -75,6 +75,11 @@ def spelled_out(model: type[BaseModel], value: object) -> Iterator[tuple[KeyPath
                 yield (name,), meant
 
 
+def _is_one(model: type[BaseModel], path: KeyPath) -> bool:
+    """Whether a key takes one value: no section, mapping or list."""
+    return not any(isinstance(each, list | dict) for each in examples(model, path))
+
+
 def _short(model: type[BaseModel]) -> str:
     return model.SHORT if issubclass(model, Model) else ""
 
@@ -107,6 +112,8 @@ def _problem(model: type[BaseModel], detail: ErrorDetails) -> Problem:
     error = detail["ctx"]["error"] if detail["type"] == "value_error" else None
     why = fields.reason(error) if error else ""
     then = error.then if isinstance(error, Wrong) else ""
+    if not why and found in ("a list", "a mapping") and _is_one(model, path):
+        why = "it takes one value"
     if error and not why and (odd := re.search(r"[^\x00-\x7f]", str(detail["input"]))):
         why = f"{odd[0]} is not ASCII"
     return Problem(path, found, why, _allowed(field, holder), then, kind)
@@ -120,9 +127,14 @@ def allowed_at(model: type[BaseModel], path: KeyPath) -> str:
 
 def short_of(model: type[BaseModel], path: KeyPath) -> str:
     """Return the key that a word in the place of a section stands for; empty where none can."""
-    _, field = field_at(model, path)
-    inner = section(field) if field else None
+    inner = model_at(model, path)
     return _short(inner) if inner else ""
+
+
+def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
+    """Return the model of the value at a path; None for a plain value."""
+    holder, field = field_at(model, path)
+    return section(field) if field else holder
 
 
 def _allowed(field: FieldInfo | None, holder: type[BaseModel]) -> str:
@@ -223,9 +235,8 @@ def _model_in(kinds: Iterable[object]) -> type[BaseModel] | None:
 
 def examples(model: type[BaseModel], path: KeyPath) -> Iterator[object]:
     """Yield values that the key at a path takes, as they are written."""
-    holder, field = field_at(model, path)
-    inner = section(field) if field else holder
-    if inner:
+    _, field = field_at(model, path)
+    if inner := model_at(model, path):
         keys = keys_of_model(inner)
         needed = [key for key, each in keys.items() if each.is_required()] or [next(iter(keys))]
         yield {key: next(examples(inner, (key,))) for key in needed}
