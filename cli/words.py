@@ -28,6 +28,7 @@ from gpu_node.history import when
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.fields.addresses import ADDRESS, is_address, with_port
 from gpu_node.inventories.regular_file import why_none
+from gpu_node.inventories.yaml.foreign import is_cluster_file
 
 _LOGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
 _LONGEST_LOGIN = 32
@@ -152,7 +153,7 @@ def _meant(path: Path) -> list[str]:
         below = (
             [] if path.is_dir() or path.suffix else inside.glob(f"*/{glob.escape(path.name)}.yml")
         )
-        clusters = sorted(each for each in (*inside.glob("*.yml"), *below) if each.is_file())
+        clusters = sorted(filter(is_cluster_file, (*inside.glob("*.yml"), *below)))
     except OSError:
         return []
     suffix = SUFFIX if path.suffix == SUFFIX else CLUSTER_SUFFIX

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from gpu_node.drift.engine.finding import Severity
+from gpu_node.drift.report.change_words import ANSWER, ANSWERED
 from gpu_node.drift.report.changes import ChangedFact, Changes, Earlier, Identity, NotJudged
 from gpu_node.drift.report.model import Report
 from gpu_node.facts.node import state_of
@@ -26,7 +27,6 @@ from gpu_node.history.compare import (
     difference,
     facts_of,
 )
-from gpu_node.history.store import ANSWER, ANSWERED
 from gpu_node.history.when import iso
 from gpu_node.inventories.regular_file import content
 

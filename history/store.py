@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpu_node.drift.report.change_words import ANSWER
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.ask.pyinfra_file import pyinfra_file
 from gpu_node.history import folder
@@ -25,8 +26,6 @@ if TYPE_CHECKING:  # a list of changes needs no rule
     from gpu_node.history.compare import Difference, Node, Snapshot
 
 RUNS = ("deploy", "restore")
-# Whether a node answered is a fact of it as well.
-ANSWER, ANSWERED = "answer", "answered"
 # What reads this version; a newer one is left alone.
 VERSION = 1
 # Of each inventory so many reports are kept, for so long, in a file of about this size.

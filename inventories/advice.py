@@ -12,7 +12,6 @@ from gpu_node.inventories.errors import KeyPath, Problem, quoted
 from gpu_node.inventories.fields.addresses import login_of
 from gpu_node.inventories.fields.kinds import launchers
 from gpu_node.inventories.fields.sizes import UNITS, format_size
-from gpu_node.inventories.fields.variables import is_secret
 from gpu_node.inventories.keys import (
     allowed_at,
     complaints,
@@ -23,7 +22,7 @@ from gpu_node.inventories.keys import (
     short_of,
     words,
 )
-from gpu_node.inventories.other_names import TO_A_JUMP_HOST, is_jump_host, places_of
+from gpu_node.inventories.other_names import of_no_key, places_of
 
 _QUOTES = " \t\"'`\u2018\u2019\u201a\u201c\u201d\u201e"
 # What people write for a word that YAML or a key has.
@@ -192,23 +191,17 @@ def is_right(model: type[BaseModel], path: KeyPath, value: object) -> bool:
 
 def _of_key(model: type[BaseModel], path: KeyPath, value: object) -> str:
     """Return what to do about a key that another place, another name or no place here has."""
-    if is_secret(str(path[-1])):
-        return "remove it: no password is stored in an inventory"
-    if is_jump_host(str(path[-1])):
-        return TO_A_JUMP_HOST
+    if then := of_no_key(str(path[-1])):
+        return then
     places = places_of(model, path)
-    fits = [(each, right) for each in places if (right := _fitting(model, each, value)) is not None]
-    if not places or not (fits or path[1:] or len(places) == 1):
-        return ""
-    place, right = fits[0] if fits else (places[0], value)
-    if place[:-1] != path[:-1]:
-        return f"write {nested(place, right)}"
-    is_long = right is value and (isinstance(value, dict | list) or not fits)
-    return f"write {place[-1] if is_long else _line(place, right)}"
-
-
-def _fitting(model: type[BaseModel], path: KeyPath, value: object) -> object:
-    return value if is_right(model, path, value) else meant(model, path, value)
+    for place in places:
+        right = value if is_right(model, place, value) else meant(model, place, value)
+        if right is not None:
+            is_beside = place[:-1] == path[:-1]
+            is_long = is_beside and right is value and isinstance(value, dict | list)
+            return f"write {place[-1] if is_long else nested(place[len(path) - 1 :], right)}"
+    # Of several it can be any, except in its own section.
+    return f"write {places[0][-1]}" if places and (path[1:] or len(places) == 1) else ""
 
 
 def _example(model: type[BaseModel], path: KeyPath, whole: KeyPath) -> str:

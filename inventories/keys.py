@@ -75,11 +75,6 @@ def spelled_out(model: type[BaseModel], value: object) -> Iterator[tuple[KeyPath
                 yield (name,), meant
 
 
-def _is_one(model: type[BaseModel], path: KeyPath) -> bool:
-    """Whether a key takes one value: no section, mapping or list."""
-    return not any(isinstance(each, list | dict) for each in examples(model, path))
-
-
 def _short(model: type[BaseModel]) -> str:
     return model.SHORT if issubclass(model, Model) else ""
 
@@ -91,8 +86,8 @@ def _left_empty(model: type[BaseModel], value: object) -> Iterator[Problem]:
         holder = at(value, path[:-1])
         if isinstance(holder, dict) and holder.get(path[-1], "") is None:
             why = "remove the key to leave it unset"
-            allowed = _allowed(field_at(model, path)[1], model)
             field = field_at(model, path)[1]
+            allowed = _allowed(field, model)
             is_needed = field is not None and field.is_required() and not path[1:]
             kind = "missing" if is_needed else "empty"
             yield Problem(path, "nothing", "" if is_needed else why, allowed, kind=kind)
@@ -112,7 +107,8 @@ def _problem(model: type[BaseModel], detail: ErrorDetails) -> Problem:
     error = detail["ctx"]["error"] if detail["type"] == "value_error" else None
     why = fields.reason(error) if error else ""
     then = error.then if isinstance(error, Wrong) else ""
-    if not why and found in ("a list", "a mapping") and _is_one(model, path):
+    shapes = map(type, examples(model, path))
+    if not why and found in ("a list", "a mapping") and not {list, dict} & {*shapes}:
         why = "it takes one value"
     if error and not why and (odd := re.search(r"[^\x00-\x7f]", str(detail["input"]))):
         why = f"{odd[0]} is not ASCII"

@@ -7,6 +7,7 @@ import re
 from pydantic import BaseModel
 
 from gpu_node.inventories.errors import KeyPath
+from gpu_node.inventories.fields.variables import is_secret
 from gpu_node.inventories.keys import flat_key, leaf_paths
 
 # Names of Ansible, ssh_config, Slurm, Docker Compose and rsync, without signs.
@@ -33,12 +34,15 @@ _OTHERS = {
 _JUMP_HOST = re.compile(
     r"proxy_?(jump|command)|bastion|jump_?(host)?|.*_common_args", re.IGNORECASE
 )
-TO_A_JUMP_HOST = "write it in ~/.ssh/config of this machine, see docs/how-to/jump-host.md"
 
 
-def is_jump_host(key: str) -> bool:
-    """Whether a key has the name of a way through another machine, which ssh_config has."""
-    return bool(_JUMP_HOST.fullmatch(key))
+def of_no_key(name: str) -> str:
+    """Return what to do about what an inventory never has; empty for any other name."""
+    if is_secret(name):
+        return "remove it: no password is stored in an inventory"
+    if _JUMP_HOST.fullmatch(name):
+        return "write it in ~/.ssh/config of this machine, see docs/how-to/jump-host.md"
+    return ""
 
 
 def places_of(model: type[BaseModel], path: KeyPath) -> list[KeyPath]:
