@@ -160,14 +160,10 @@ def _meant(path: Path) -> list[str]:
     found = [cluster.with_suffix(suffix) for cluster in clusters]
     files = [str(each if each.is_file() else each.with_suffix(CLUSTER_SUFFIX)) for each in found]
     if not path.is_dir():
-        near = [file for file in files if _is_near(file, path)]
+        # Its file without a suffix, or another spelling of it.
+        near = [file for file in files if path.suffix or Path(file).stem == path.name]
         files = get_close_matches(str(path), near, n=1, cutoff=0.3 if not path.suffix else 0.6)
     return files[:_MOST_MEANT]
-
-
-def _is_near(file: str, path: Path) -> bool:
-    """Whether a path is a file's without its suffix, or another spelling of it."""
-    return bool(path.suffix) or Path(file).stem == path.name
 
 
 def name(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
