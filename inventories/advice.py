@@ -97,7 +97,7 @@ def meant(model: type[BaseModel], path: KeyPath, value: object, written: str = "
     text = written or str(value)
     place = (*path, key) if (key := short_of(model, path)) else path
     candidates = [*_reshaped(model, place, value), *_candidates(value, text, words(model, place))]
-    if "version" in allowed_at(model, place):
+    if isinstance(value, str) and len(value) <= _LONGEST and "version" in allowed_at(model, place):
         candidates += ["+".join(filter(None, parts)) for parts in _VERSION.findall(text)]
     for candidate in candidates:
         is_other = candidate != value or type(candidate) is not type(value)
@@ -139,7 +139,7 @@ def _reshaped(model: type[BaseModel], path: KeyPath, value: object) -> Iterator[
         yield from ([value], list(value), list(value.values()))
         if all(isinstance(each, dict) for each in (example[0], *value.values())):
             yield [{next(iter(example[0])): key, **each} for key, each in value.items()]
-    elif isinstance(value, dict):
+    elif isinstance(value, dict) and value:
         one, *others = value.values()
         yield value.get("name") if any(each != one for each in others) else one
     elif isinstance(value, list) and not isinstance(example, list):
@@ -155,7 +155,8 @@ def _entries(value: object) -> dict[str, object]:
             rest = {key: given for key, given in single.items() if key != "name"}
             single = {str(single["name"]): rest.get("value", rest)}
         for key, given in single.items():
-            if given is None and _PAIR.sub("", str(key)).strip(" ;,\n"):
+            is_long = len(str(key)) > _LONGEST
+            if is_long or (given is None and _PAIR.sub("", str(key)).strip(" ;,\n")):
                 return {}
             pairs = [(str(key).removeprefix("export "), given)]
             entries |= dict(_PAIR.findall(str(key)) if given is None else pairs)
@@ -163,10 +164,9 @@ def _entries(value: object) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """Return a value of an entry as the text that it is."""
-    if isinstance(value, dict | list):
-        return value
-    return str(int(value) if isinstance(value, bool) else value).strip(_QUOTES)
+    """Return a value of an entry as the text that it is; a number with a point is not known."""
+    text = str(int(value)) if isinstance(value, int) else value
+    return text.strip(_QUOTES) if isinstance(text, str) else text
 
 
 def _sizes(text: str) -> Iterator[object]:

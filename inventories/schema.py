@@ -193,9 +193,8 @@ def line_of(path: Path) -> Callable[[str, KeyPath], int]:
 
 def _is_read_wrong(document: Document, problem: Problem) -> bool:
     """Whether a mapping is empty because its keys could not be read, which is reported."""
-    count = len(problem.path)
-    below = any(each.path[:count] == problem.path for _, each in document.problems)
-    return at(document.value, problem.path) == {} and below
+    count, is_empty = len(problem.path), at(document.value, problem.path) == {}
+    return is_empty and any(each.path[:count] == problem.path for _, each in document.problems)
 
 
 def _is_new(document: Document) -> bool:

@@ -334,7 +334,7 @@ class NewSite:
         with ThreadPoolExecutor(_PARALLEL) as pool:
             looked = list(pool.map(_offers, servers))
         if problems := [
-            f"{each.name}: {as_found(str(offers))}" for each, offers in looked if _is_text(offers)
+            f"{each.name}: {as_found(offers)}" for each, offers in looked if isinstance(offers, str)
         ]:
             raise Stopped("\n".join(problems))
         chosen: dict[Server, tuple[str, list[PKey]]] = {}
@@ -417,10 +417,6 @@ def _offers(server: Server) -> tuple[Server, list[PKey] | str]:
         return server, offered(server)
     except ContactError as error:
         return server, str(error)
-
-
-def _is_text(offers: object) -> bool:
-    return isinstance(offers, str)
 
 
 def advised(
