@@ -13,11 +13,7 @@ _MOST_GPUS = 64
 
 
 class NoHostfile(Exception):
-    """A hostfile that would start too many ranks, or too few; `reasons` has a line a node."""
-
-    def __init__(self, reasons: list[str]) -> None:
-        super().__init__("\n".join(reasons))
-        self.reasons = reasons
+    """A hostfile that would start too many ranks, or too few; `str()` has a line a node."""
 
 
 def hostfile(seen: Mapping[str, Seen]) -> str:
@@ -32,7 +28,7 @@ def hostfile(seen: Mapping[str, Seen]) -> str:
     if seen and not on:
         wrong = ["found gpu: none for all nodes; allowed: a node with GPUs; next: correct gpu"]
     if wrong:
-        raise NoHostfile(wrong)
+        raise NoHostfile("\n".join(wrong))
     return "".join(f"{name} slots={_slots(node)}\n" for name, node in on.items())
 
 
