@@ -64,7 +64,7 @@ def advised(
     whole = (*problem.path[:-1], name) if name and problem.path else problem.path
     if then or problem.kind == "check":
         return problem
-    if problem.kind == "extra_forbidden" and (then := _of_key(model, path, value)):
+    if problem.kind == "extra_forbidden" and (then := _of_key(model, path, value, written)):
         return problem._replace(why="no such key", then=then)
     if problem.kind == "key":
         value, path, whole = {path[-1]: value}, path[:-1], whole[:-1]
@@ -189,13 +189,13 @@ def is_right(model: type[BaseModel], path: KeyPath, value: object) -> bool:
     return not any(problem.path[: len(same)] == same for problem in problems)
 
 
-def _of_key(model: type[BaseModel], path: KeyPath, value: object) -> str:
+def _of_key(model: type[BaseModel], path: KeyPath, value: object, written: str) -> str:
     """Return what to do about a key that another place, another name or no place here has."""
     if then := of_no_key(str(path[-1])):
         return then
     places = places_of(model, path)
     for place in places:
-        right = value if is_right(model, place, value) else meant(model, place, value)
+        right = value if is_right(model, place, value) else meant(model, place, value, written)
         if right is not None:
             is_beside = place[:-1] == path[:-1]
             is_long = is_beside and right is value and isinstance(value, dict | list)
