@@ -49,7 +49,7 @@ def hostfile(inventory: str, limit: tuple[str, ...], healthy: bool) -> int:
     try:
         click.echo(rendered(seen), nl=False)
     except NoHostfile as error:
-        raise click.ClickException("\n".join(error.reasons)) from None
+        raise click.ClickException(str(error)) from None
     return 0
 
 

@@ -14,6 +14,7 @@ from gpu_node.drift.report import formats
 from gpu_node.drift.report.explained import UNREADABLE, in_order
 from gpu_node.drift.report.view import View
 from gpu_node.facts.areas import AREAS
+from gpu_node.inventories.escape import visible
 
 FILE_WIDTH = 100
 
@@ -46,6 +47,7 @@ def write(
     parts = formats.parts(form, view, formats.Page(console, full, facts))
     if output is not None:
         save(parts, output, for_all=form in formats.FOR_ALL)
+        click.echo(f"wrote {visible(output)}", err=True)
         return
     for part in parts:
         # Left to choose its stream, click writes UTF-8 where the encoding is ASCII.

@@ -28,6 +28,7 @@ from gpu_node.history import when
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.fields.addresses import ADDRESS, is_address, with_port
 from gpu_node.inventories.regular_file import why_none
+from gpu_node.inventories.yaml.foreign import is_cluster_file
 
 _LOGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
 _LONGEST_LOGIN = 32
@@ -152,21 +153,17 @@ def _meant(path: Path) -> list[str]:
         below = (
             [] if path.is_dir() or path.suffix else inside.glob(f"*/{glob.escape(path.name)}.yml")
         )
-        clusters = sorted(each for each in (*inside.glob("*.yml"), *below) if each.is_file())
+        clusters = sorted(filter(is_cluster_file, (*inside.glob("*.yml"), *below)))
     except OSError:
         return []
     suffix = SUFFIX if path.suffix == SUFFIX else CLUSTER_SUFFIX
     found = [cluster.with_suffix(suffix) for cluster in clusters]
     files = [str(each if each.is_file() else each.with_suffix(CLUSTER_SUFFIX)) for each in found]
     if not path.is_dir():
-        near = [file for file in files if _is_near(file, path)]
+        # Its file without a suffix, or another spelling of it.
+        near = [file for file in files if path.suffix or Path(file).stem == path.name]
         files = get_close_matches(str(path), near, n=1, cutoff=0.3 if not path.suffix else 0.6)
     return files[:_MOST_MEANT]
-
-
-def _is_near(file: str, path: Path) -> bool:
-    """Whether a path is a file's without its suffix, or another spelling of it."""
-    return bool(path.suffix) or Path(file).stem == path.name
 
 
 def name(_: click.Context, __: click.Parameter, word: str | None) -> str | None:

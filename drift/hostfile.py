@@ -13,11 +13,7 @@ _MOST_GPUS = 64
 
 
 class NoHostfile(Exception):
-    """A hostfile that would start too many ranks, or too few; `reasons` has a line a node."""
-
-    def __init__(self, reasons: list[str]) -> None:
-        super().__init__("\n".join(reasons))
-        self.reasons = reasons
+    """A hostfile that would start too many ranks, or too few; `str()` has a line a node."""
 
 
 def hostfile(seen: Mapping[str, Seen]) -> str:
@@ -27,11 +23,13 @@ def hostfile(seen: Mapping[str, Seen]) -> str:
     answer or has another count: half a hostfile would start a job that waits for ever. A node with
     `gpu: none` has no line.
     """
-    seen = {name: node for name, node in seen.items() if not node.wanted.is_cpu_node}
-    wrong = [f"{name}: {reason}" for name, node in seen.items() if (reason := wrong_count(node))]
+    on = {name: node for name, node in seen.items() if not node.wanted.is_cpu_node}
+    wrong = [f"{name}: {reason}" for name, node in on.items() if (reason := wrong_count(node))]
+    if seen and not on:
+        wrong = ["found gpu: none for all nodes; allowed: a node with GPUs; next: correct gpu"]
     if wrong:
-        raise NoHostfile(wrong)
-    return "".join(f"{name} slots={_slots(node)}\n" for name, node in seen.items())
+        raise NoHostfile("\n".join(wrong))
+    return "".join(f"{name} slots={_slots(node)}\n" for name, node in on.items())
 
 
 def _slots(node: Seen) -> int | None:
@@ -48,7 +46,9 @@ def wrong_count(node: Seen) -> str:
     if count is None:
         return "found GPUs that could not be counted; next: gpu-node drift"
     if not slots:
-        return "found no GPU; allowed: one or more"
+        return (
+            "found no GPU; allowed: one or more; next: gpu-node drift shows why, or write gpu: none"
+        )
     if count != slots:
         return (
             f"found {counted(count, 'GPU', none='no')}; allowed: {slots}, the inventory's "

@@ -15,13 +15,12 @@ from gpu_node.drift.engine.finding import Finding, Severity
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.engine.switches import is_on
+from gpu_node.drift.report.change_words import ANSWER, ANSWERED
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.node import NodeState
 
-# Whether a node answered is a fact of it as well.
-ANSWER, ANSWERED = "answer", "answered"
 PACKAGES = "toolchain.packages"
 DEEP, MESH = "deep", "mesh"
 # Of which area a report finds more if it was asked for.

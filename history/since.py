@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 from gpu_node.drift.engine.finding import Severity
+from gpu_node.drift.report.change_words import ANSWER, ANSWERED
 from gpu_node.drift.report.changes import ChangedFact, Changes, Earlier, Identity, NotJudged
 from gpu_node.drift.report.model import Report
 from gpu_node.facts.node import state_of
 from gpu_node.facts.probe.bounds import read_json
 from gpu_node.history.compare import (
-    ANSWER,
-    ANSWERED,
     DEEP,
     MESH,
     Key,

@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from gpu_node.drift.report.change_words import ANSWER
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.ask.pyinfra_file import pyinfra_file
 from gpu_node.history import folder
@@ -497,6 +498,8 @@ class Store:
         """Yield the number of a report, and the fields of an event but the time."""
         given = (inventory, node)
         first: dict[str, int] = {}
+        # The first report that has more of a node than whether it answers.
+        read: dict[str, int] = {}
         for name, number in self._base.execute(
             "SELECT name, first FROM node WHERE inventory = ?1 AND (?2 IS NULL OR name = ?2)", given
         ):
@@ -509,7 +512,9 @@ class Store:
             "WHERE inventory = ?1 AND (?2 IS NULL OR node.name = ?2) ORDER BY since",
             given,
         ):
-            if since > first[name]:
+            if fact != ANSWER:
+                read.setdefault(name, since)
+            if since > (first if fact == ANSWER else read)[name]:
                 yield since, name, "fact", fact, "", was.get((name, fact)), text
             was[name, fact] = text
         rows = self._base.execute(
@@ -522,7 +527,7 @@ class Store:
         ends = {(*row[:3], row[4]): row[5] for row in rows}
         for name, rule, subject, since, until, severity, words in rows:
             before = ends.get((name, rule, subject, since))
-            if since > first[name]:
+            if since > read.get(name, since):
                 kind = "new" if before is None else "changed"
                 yield since, name, kind, rule, subject, before, severity, words
             if until != _OPEN and (name, rule, subject, until) not in begins:

@@ -9,19 +9,20 @@ import yaml
 from pydantic import BaseModel
 
 from gpu_node.inventories.errors import KeyPath, Problem, quoted
+from gpu_node.inventories.fields.addresses import login_of
+from gpu_node.inventories.fields.kinds import launchers
 from gpu_node.inventories.fields.sizes import UNITS, format_size
-from gpu_node.inventories.fields.variables import is_secret
 from gpu_node.inventories.keys import (
     allowed_at,
     complaints,
     examples,
     field_at,
-    flat_key,
     keys_of_model,
-    leaf_paths,
+    model_at,
     short_of,
     words,
 )
+from gpu_node.inventories.other_names import of_no_key, places_of
 
 _QUOTES = " \t\"'`\u2018\u2019\u201a\u201c\u201d\u201e"
 # What people write for a word that YAML or a key has.
@@ -29,6 +30,12 @@ _SYNONYMS: dict[str, bool] = {
     **dict.fromkeys(("1", "y", "yes", "on", "true", "enable", "enabled"), True),
     **dict.fromkeys(("0", "n", "no", "off", "false", "disable", "disabled"), False),
 }
+# A key and its value, as a shell, pip or a list has them.
+_PAIR = re.compile(
+    r"""(?:(?:export|-e)[ ]+)?([\w.-]+)[ ]*(?:==?|:)[ ]*("[^"]*"|'[^']*'|[^\s;,"']+)"""
+)
+# What the name of a package has besides: libnccl2=2.18.1-1+cuda12.1, nvidia-535.
+_VERSION = re.compile(r"([0-9]+(?:\.[0-9]+)*)(?:-[0-9]+)?(?:[+.]?(cuda[0-9]+\.[0-9]+))?")
 _UNIT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt])(?:i?b(?:ytes?)?)?", re.IGNORECASE)
 # Nearer than gpu is to cpu.
 _NEAR = 0.7
@@ -57,12 +64,16 @@ def advised(
     whole = (*problem.path[:-1], name) if name and problem.path else problem.path
     if then or problem.kind == "check":
         return problem
+    if problem.kind == "extra_forbidden" and (then := _of_key(model, path, value, written)):
+        return problem._replace(why="no such key", then=then)
+    if problem.kind == "key":
+        value, path, whole = {path[-1]: value}, path[:-1], whole[:-1]
     _, is_near, near = problem.why.rpartition("did you mean ")
     example = _example(model, path, whole)
-    if problem.kind == "extra_forbidden":
-        then = _of_key(model, path, value, near.rstrip("?") if is_near else "")
-    elif is_near:
+    if is_near:
         then = f"write {near.rstrip('?')}"
+    elif problem.kind == "extra_forbidden":
+        then = "remove it, or write one of the allowed keys"
     elif problem.kind == "missing":
         then = f"add, for example, {example}"
     elif problem.kind == "empty":
@@ -85,7 +96,10 @@ def meant(model: type[BaseModel], path: KeyPath, value: object, written: str = "
     """Return what a wrong value was probably meant to be; None where nothing is near."""
     text = written or str(value)
     place = (*path, key) if (key := short_of(model, path)) else path
-    for candidate in _candidates(value, text, words(model, place)):
+    candidates = [*_reshaped(model, place, value), *_candidates(value, text, words(model, place))]
+    if isinstance(value, str) and len(value) <= _LONGEST and "version" in allowed_at(model, place):
+        candidates += ["+".join(filter(None, parts)) for parts in _VERSION.findall(text)]
+    for candidate in candidates:
         is_other = candidate != value or type(candidate) is not type(value)
         if candidate not in (None, {}, []) and is_other and is_right(model, place, candidate):
             return candidate
@@ -94,10 +108,6 @@ def meant(model: type[BaseModel], path: KeyPath, value: object, written: str = "
 
 def _candidates(value: object, written: str, known: list[str]) -> Iterator[object]:
     """Yield what a person may have meant, the likeliest first."""
-    if isinstance(value, list) and len(value) == 1:
-        yield value[0]
-    if isinstance(value, dict):
-        yield [value]
     if not isinstance(value, str | int | float) or len(written) > _LONGEST:
         return
     text = written.strip(_QUOTES)
@@ -111,7 +121,52 @@ def _candidates(value: object, written: str, known: list[str]) -> Iterator[objec
     lower = text.lower()
     yield from get_close_matches(lower, known, n=1, cutoff=_NEAR)
     yield _SYNONYMS.get(next(iter(get_close_matches(lower, _SYNONYMS, n=1, cutoff=_NEAR)), ""))
+    yield next((launchers()[each] for each in lower.split() if each in launchers()), None)
     yield lower.replace("_", "-")
+
+
+def _reshaped(model: type[BaseModel], path: KeyPath, value: object) -> Iterator[object]:
+    """Yield a value in the shape that its key takes: a mapping, a list, or one value."""
+    example, inner = next(examples(model, path), None), model_at(model, path)
+    if isinstance(example, dict):
+        yield _entries(value)
+        yield login_of(value) if "address" in example and isinstance(value, str) else None
+        for key in keys_of_model(inner) if inner and type(value) in (str, int) else ():
+            # A key that takes any text can have been meant by none.
+            if key != value and not is_right(model, (*path, key), "any text"):
+                yield {**(example if key in example else {}), key: value}
+    elif isinstance(example, list) and isinstance(value, dict):
+        yield from ([value], list(value), list(value.values()))
+        if all(isinstance(each, dict) for each in (example[0], *value.values())):
+            yield [{next(iter(example[0])): key, **each} for key, each in value.items()]
+    elif isinstance(value, dict) and value:
+        one, *others = value.values()
+        yield value.get("name") if any(each != one for each in others) else one
+    elif isinstance(value, list) and not isinstance(example, list):
+        yield from value[:1]
+
+
+def _entries(value: object) -> dict[str, object]:
+    """Return the mapping that texts or single entries are; empty where a part of them is none."""
+    entries: dict[str, object] = {}
+    for each in value if isinstance(value, list) else [value]:
+        single = each if isinstance(each, dict) else {str(each): None}
+        if "name" in single:
+            rest = {key: given for key, given in single.items() if key != "name"}
+            single = {str(single["name"]): rest.get("value", rest)}
+        for key, given in single.items():
+            is_long = len(str(key)) > _LONGEST
+            if is_long or (given is None and _PAIR.sub("", str(key)).strip(" ;,\n")):
+                return {}
+            pairs = [(str(key).removeprefix("export "), given)]
+            entries |= dict(_PAIR.findall(str(key)) if given is None else pairs)
+    return {key: _plain(given) for key, given in entries.items()}
+
+
+def _plain(value: object) -> object:
+    """Return a value of an entry as the text that it is; a number with a point is not known."""
+    text = str(int(value)) if isinstance(value, int) else value
+    return text.strip(_QUOTES) if isinstance(text, str) else text
 
 
 def _sizes(text: str) -> Iterator[object]:
@@ -134,18 +189,19 @@ def is_right(model: type[BaseModel], path: KeyPath, value: object) -> bool:
     return not any(problem.path[: len(same)] == same for problem in problems)
 
 
-def _of_key(model: type[BaseModel], path: KeyPath, value: object, near: str) -> str:
-    """Return what to do about a key that does not exist where it is written."""
-    name = str(path[-1])
-    if is_secret(name):
-        return "remove it: no password is stored in an inventory"
-    if near:
-        return f"write {near}"
-    # As --data has it: shm_size for shm.size.
-    for each in leaf_paths(model) if not path[1:] else ():
-        if flat_key(each) == name:
-            return f"write {_nested(each, value)}"
-    return "remove it, or write one of the allowed keys"
+def _of_key(model: type[BaseModel], path: KeyPath, value: object, written: str) -> str:
+    """Return what to do about a key that another place, another name or no place here has."""
+    if then := of_no_key(str(path[-1])):
+        return then
+    places = places_of(model, path)
+    for place in places:
+        right = value if is_right(model, place, value) else meant(model, place, value, written)
+        if right is not None:
+            is_beside = place[:-1] == path[:-1]
+            is_long = is_beside and right is value and isinstance(value, dict | list)
+            return f"write {place[-1] if is_long else nested(place[len(path) - 1 :], right)}"
+    # Of several it can be any, except in its own section.
+    return f"write {places[0][-1]}" if places and (path[1:] or len(places) == 1) else ""
 
 
 def _example(model: type[BaseModel], path: KeyPath, whole: KeyPath) -> str:
@@ -158,7 +214,8 @@ def _example(model: type[BaseModel], path: KeyPath, whole: KeyPath) -> str:
     )
 
 
-def _nested(path: KeyPath, value: object) -> str:
+def nested(path: KeyPath, value: object) -> str:
+    """Return a value with all keys above it, as it is written in one line."""
     for key in reversed(path[1:]):
         value = {key: value}
     return _line(path[:1], value)

@@ -201,13 +201,13 @@ def _plain(word: str) -> str:
     return "".join(filter(str.isalnum, word.casefold()))
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], cutoff: float = _NEAR) -> str:
     """Return the known word that is close to one; the empty text where none is."""
     names = tuple(known)
     # A100} and A-100 are a100, which v100 is as close to.
     if len(same := [each for each in names if _plain(each) == _plain(word)]) == 1:
         return same[0]
     # Of hundreds, many are as close as another, and each comparison costs.
-    close = get_close_matches(word, names, 3, _NEAR) if len(names) <= _MOST_MEANT else []
+    close = get_close_matches(word, names, 3, cutoff) if len(names) <= _MOST_MEANT else []
     # smh is shm, in another order, before it is ssh.
     return min(close, key=lambda each: sorted(each) != sorted(word), default="")

@@ -86,8 +86,8 @@ def _left_empty(model: type[BaseModel], value: object) -> Iterator[Problem]:
         holder = at(value, path[:-1])
         if isinstance(holder, dict) and holder.get(path[-1], "") is None:
             why = "remove the key to leave it unset"
-            allowed = _allowed(field_at(model, path)[1], model)
             field = field_at(model, path)[1]
+            allowed = _allowed(field, model)
             is_needed = field is not None and field.is_required() and not path[1:]
             kind = "missing" if is_needed else "empty"
             yield Problem(path, "nothing", "" if is_needed else why, allowed, kind=kind)
@@ -107,6 +107,9 @@ def _problem(model: type[BaseModel], detail: ErrorDetails) -> Problem:
     error = detail["ctx"]["error"] if detail["type"] == "value_error" else None
     why = fields.reason(error) if error else ""
     then = error.then if isinstance(error, Wrong) else ""
+    shapes = map(type, examples(model, path))
+    if not why and found in ("a list", "a mapping") and not {list, dict} & {*shapes}:
+        why = "it takes one value"
     if error and not why and (odd := re.search(r"[^\x00-\x7f]", str(detail["input"]))):
         why = f"{odd[0]} is not ASCII"
     return Problem(path, found, why, _allowed(field, holder), then, kind)
@@ -120,9 +123,14 @@ def allowed_at(model: type[BaseModel], path: KeyPath) -> str:
 
 def short_of(model: type[BaseModel], path: KeyPath) -> str:
     """Return the key that a word in the place of a section stands for; empty where none can."""
-    _, field = field_at(model, path)
-    inner = section(field) if field else None
+    inner = model_at(model, path)
     return _short(inner) if inner else ""
+
+
+def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
+    """Return the model of the value at a path; None for a plain value."""
+    holder, field = field_at(model, path)
+    return section(field) if field else holder
 
 
 def _allowed(field: FieldInfo | None, holder: type[BaseModel]) -> str:
@@ -223,9 +231,8 @@ def _model_in(kinds: Iterable[object]) -> type[BaseModel] | None:
 
 def examples(model: type[BaseModel], path: KeyPath) -> Iterator[object]:
     """Yield values that the key at a path takes, as they are written."""
-    holder, field = field_at(model, path)
-    inner = section(field) if field else holder
-    if inner:
+    _, field = field_at(model, path)
+    if inner := model_at(model, path):
         keys = keys_of_model(inner)
         needed = [key for key, each in keys.items() if each.is_required()] or [next(iter(keys))]
         yield {key: next(examples(inner, (key,))) for key in needed}

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from gpu_node.inventories.advice import advised, as_yaml, is_right, meant
+from gpu_node.inventories.advice import advised, as_yaml, is_right, meant, nested
 from gpu_node.inventories.checks.files import missing_files
 from gpu_node.inventories.checks.sources import absolute_excludes, naming, unknown_source
 from gpu_node.inventories.checks.supply import unsigned_where_set
@@ -27,8 +27,9 @@ from gpu_node.inventories.errors import (
 from gpu_node.inventories.escape import MOST_LINES
 from gpu_node.inventories.fields import kinds as fields
 from gpu_node.inventories.fields.sizes import format_size, parse_size
-from gpu_node.inventories.keys import complaints, spelled_out
+from gpu_node.inventories.keys import complaints, short_of, spelled_out
 from gpu_node.inventories.model import Model
+from gpu_node.inventories.other_names import places_of
 from gpu_node.inventories.wanted import (
     Areas,
     CmakeWanted,
@@ -192,9 +193,8 @@ def line_of(path: Path) -> Callable[[str, KeyPath], int]:
 
 def _is_read_wrong(document: Document, problem: Problem) -> bool:
     """Whether a mapping is empty because its keys could not be read, which is reported."""
-    count = len(problem.path)
-    below = any(each.path[:count] == problem.path for _, each in document.problems)
-    return at(document.value, problem.path) == {} and below
+    count, is_empty = len(problem.path), at(document.value, problem.path) == {}
+    return is_empty and any(each.path[:count] == problem.path for _, each in document.problems)
 
 
 def _is_new(document: Document) -> bool:
@@ -268,13 +268,20 @@ def _misplaced(document: Document, problem: Problem) -> str:
     """Return where a key belongs that another level has; empty for any other problem."""
     path = problem.path or ("",)
     value, is_unknown = at(document.value, path), problem.kind == "extra_forbidden"
+    if problem.kind == "missing" and any(each[1:] == path for each in document.lines):
+        return f"move {path[0]} to the top of the file"
+    if then := _per_host(document, problem):
+        return then
+    if is_unknown and "did you" not in problem.why and value and is_right(Layer, (), value):
+        return f"write its keys under {dotted(path[:-1]) or 'defaults'}"
+    entry = at(document.value, path[:2])
+    is_of_hosts = ("hosts",) in places_of(WholeFile, path[-1:])
+    if path[0] == "groups" and path[1:] and (isinstance(entry, list | str) or is_of_hosts):
+        return f"write group: {path[1]} at each of its hosts"
     of_top = [key for key in path[1:] if key in ClusterFile.model_fields]
     if of_top and problem.kind in ("extra_forbidden", "missing") and "did you" not in problem.why:
         return f"move {of_top[0]} to the top of the file"
     if path[0] in ("groups", "hosts") and path[1:]:
-        entry = at(document.value, path[:2])
-        if path[0] == "groups" and isinstance(entry, list):
-            return f"write group: {path[1]} at each of its hosts"
         if is_unknown and at(value, ("address",)) is not None:
             return f"put {path[-1]} under hosts itself, with group: {path[1]}"
         is_key = is_right(_model_at(path)[0], path[1:2], entry)
@@ -285,6 +292,21 @@ def _misplaced(document: Document, problem: Problem) -> str:
         return f"move {path[0]} under defaults, a group or a host"
     is_host = at(value, ("address",)) is not None
     return f"indent {path[0]}: it belongs under hosts" if is_host else ""
+
+
+def _per_host(document: Document, problem: Problem) -> str:
+    """Return where the values of hosts or groups belong that are under one key."""
+    (model, level), path = _model_at(problem.path), problem.path
+    value = at(document.value, path)
+    if problem.kind != "extra_forbidden" and isinstance(value, dict) and value:
+        path = (*path, next(iter(value)))
+    *keys, name = path[level:] or ("",)
+    section = next((each for each in ("hosts", "groups") if name in _entries(document, each)), "")
+    keys += [key] if keys and (key := short_of(model, tuple(keys))) else []
+    value = at(document.value, path)
+    if not section or not keys or not is_right(HostEntry, tuple(keys), value):
+        return ""
+    return f"move each to its {section[:-1]}, such as {nested((section, name, *keys), value)}"
 
 
 def _entries(document: Document, section: str) -> dict[str, object]:

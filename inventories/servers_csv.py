@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
+from gpu_node.inventories.advice import meant
 from gpu_node.inventories.errors import InventoryError, Problem, reason, shown
 from gpu_node.inventories.fields import kinds as fields
 from gpu_node.inventories.fields.addresses import is_address, login_of
@@ -71,7 +72,10 @@ class Newcomer:
 
 def wrong(name: str, address: str) -> list[Problem]:
     """Return what is wrong with the words for a newcomer, whatever cluster it comes to."""
-    return complaints(_Newcomer, {"name": name, "address": address})
+    found = complaints(_Newcomer, {"name": name, "address": address})
+    near = meant(_Newcomer, ("name",), name)
+    then = f"write {near}" if near else ""
+    return [each._replace(then=then) if each.path == ("name",) else each for each in found]
 
 
 def wrong_fingerprint(word: str) -> list[Problem]:

@@ -1,7 +1,6 @@
 """What a node should be: an area or item that is None is not managed."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, cast
 
@@ -17,7 +16,16 @@ from typing_extensions import Self
 
 from gpu_node.inventories.advice import advised
 from gpu_node.inventories.checks.supply import SupplyWanted, unsigned_by_http
-from gpu_node.inventories.errors import InventoryError, KeyPath, Problem, at, dotted, quoted, shown
+from gpu_node.inventories.errors import (
+    InventoryError,
+    KeyPath,
+    Problem,
+    at,
+    dotted,
+    nearest,
+    quoted,
+    shown,
+)
 from gpu_node.inventories.fields import kinds as fields
 from gpu_node.inventories.fields import paths as places
 from gpu_node.inventories.fields import switched, variables
@@ -28,6 +36,7 @@ from gpu_node.inventories.model import Model
 NO_GPU = "none"
 # As near as `shm_siz` is; `docker_version`, which another deploy may have, is not.
 _NEAR = 0.88
+_nearest = cache(nearest)
 
 
 class GpuWanted(Model):
@@ -362,18 +371,8 @@ def _misspelt(
         if key in sections and isinstance(value, dict):
             flat = [each for each in known if each.startswith(f"{key}_")]
             yield Problem((key,), shown(value), "only a cluster file has sections", ", ".join(flat))
-        elif near := _nearest(key, known):
+        elif near := _nearest(key, known, _NEAR):
             yield Problem((key,), quoted(key), f"no such key, did you mean {near}?", near)
-
-
-@cache
-def _nearest(key: str, known: tuple[str, ...]) -> str:
-    """Return the key that was meant: also in another notation, such as shm-size; or nothing."""
-    plain = key.lower().replace("-", "_")
-    for each in known:
-        if each.replace("_", "") == plain.replace("_", ""):
-            return each
-    return next(iter(get_close_matches(plain, known, n=1, cutoff=_NEAR)), "")
 
 
 def _in_data(

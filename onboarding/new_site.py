@@ -153,10 +153,10 @@ def nodes_of(words: Iterable[str]) -> list[NewNode]:
 
 
 def _joined(words: Iterable[str]) -> list[str]:
-    """Return words in which an = that is one is joined with those around it."""
+    """Return words in which an = that is one, or a :, is joined with those around it."""
     found: list[str] = []
     for word in words:
-        if found and (word == "=" or found[-1].endswith(" =")):
+        if found and (word == "=" or found[-1].endswith((" =", ":"))):
             found[-1] += f" {word}"
         else:
             found.append(word)
@@ -168,10 +168,13 @@ def _slip(word: str) -> tuple[str, str] | None:
     name, equals, place = word.partition("=")
     if " = " in word:
         return "blanks around =", word.replace(" = ", "=")
-    if "," in place and all("=" in each for each in word.split(",")):
-        return "a comma between nodes", word.replace(",", " ")
-    if not equals and is_address(word.partition(":")[2]) and not is_address(word):
-        return "no =", word.replace(":", "=", 1)
+    key, colon, behind = word.partition(":")
+    if "," in place and all("=" in each for each in word.strip(",").split(",")):
+        return "a comma between nodes", word.strip(",").replace(",", " ")
+    if not equals and is_address(behind.strip()) and not is_address(word):
+        return "no =", f"{key}={behind.strip()}"
+    if colon and not equals and key in NodeWanted.model_fields:
+        return "a key of the cluster file", "it into site.yml, once that is there"
     if not name or (not equals and (is_address(word) or is_address(word.partition(":")[0]))):
         return "no name", f"a100-01={place or word}"
     if not place:
@@ -331,7 +334,7 @@ class NewSite:
         with ThreadPoolExecutor(_PARALLEL) as pool:
             looked = list(pool.map(_offers, servers))
         if problems := [
-            f"{each.name}: {as_found(str(offers))}" for each, offers in looked if _is_text(offers)
+            f"{each.name}: {as_found(offers)}" for each, offers in looked if isinstance(offers, str)
         ]:
             raise Stopped("\n".join(problems))
         chosen: dict[Server, tuple[str, list[PKey]]] = {}
@@ -414,10 +417,6 @@ def _offers(server: Server) -> tuple[Server, list[PKey] | str]:
         return server, offered(server)
     except ContactError as error:
         return server, str(error)
-
-
-def _is_text(offers: object) -> bool:
-    return isinstance(offers, str)
 
 
 def advised(

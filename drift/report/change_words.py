@@ -6,6 +6,8 @@ from datetime import datetime
 
 from gpu_node.inventories.plurals import few
 
+# Whether a node answered is a fact of it as well.
+ANSWER, ANSWERED = "answer", "answered"
 _BETWEEN = ", "
 # So many parts of a list that differ are shown.
 _MOST_PARTS = 8

@@ -3,9 +3,12 @@
 Where a person writes another type than the one that is made of it, json_schema_input_type has it.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -244,11 +247,22 @@ _NO_PLACE = re.compile(
 
 
 def _naming_the_node(value: object) -> object:
-    """Refuse another placeholder than the node's."""
+    """Refuse another placeholder than the node's, and several lines."""
+    lines = value.strip().split("\n") if isinstance(value, str) else value
+    if isinstance(lines, list) and lines[1:] and all(isinstance(each, str) for each in lines):
+        raise Wrong("it takes one line", f"write {json.dumps(' && '.join(lines))}")
     if isinstance(value, str) and (match := _NO_PLACE.search(value)):
         wrong = match[1] or match[0]
         raise Wrong(f"{wrong} is not replaced", f"write {{node}} in place of {wrong}")
     return value
+
+
+@cache
+def launchers() -> Mapping[str, str]:
+    """Return the launcher of each program and module, as their rows have them in a room above."""
+    text = (Path(__file__).parents[2] / "drift/job/launchers.yml").read_text("utf-8")
+    rows = re.findall(r"^  ([a-z]+):\n    names: (.*)", text, re.MULTILINE)
+    return {name: kind for kind, names in rows for name in names.split()}
 
 
 def _number_of(things: str, *, least: int, most: int, example: int) -> Any:
@@ -294,8 +308,8 @@ FilePath = Annotated[
 ]
 Command = Annotated[
     str,
-    BeforeValidator(_naming_the_node),
     matching(r"[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*"),
+    BeforeValidator(_naming_the_node),
     Field(
         examples=["scontrol resume {node}"],
         description="one line of sh, {node} being the node's name in quotes",
@@ -318,7 +332,7 @@ GpuModel = Annotated[
     str,
     # None and 8xA100 are no names: the word is none, and the count is a key.
     matching(
-        r"none|(?!(?i:none)$|[0-9]+ ?x ?[A-Za-z])(?!.*[A-Za-z0-9] ?x ?[0-9]{1,2}$)"
+        r"none|(?!(?i:none)$|[0-9]{1,2}$|[0-9]+ ?x ?[A-Za-z])(?!.*[A-Za-z0-9] ?x ?[0-9]{1,2}$)"
         r"[A-Za-z0-9][A-Za-z0-9 ._+-]*"
     ),
     Field(

@@ -157,9 +157,10 @@ Group = Annotated[
 
 
 def _source(value: object) -> object:
-    name, colon, folder = value.partition(":") if isinstance(value, str) else ("", "", "")
-    if colon:
-        raise Wrong("the folder is a key of its own", f"write source: {name} and from: {folder}")
+    name, _, folder = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+    if folder.startswith("/"):
+        then = f"write source: {name or CONTROLLER} and from: {folder}"
+        raise Wrong("the folder is a key of its own", then)
     return value
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from gpu_node.inventories.errors import Problem
+from gpu_node.inventories.regular_file import content
 
 _CSV = "lines of CSV"
 _OF_CSV = "gpu-node onboard --from FILE.csv --inventory SITE.yml adds its servers to a cluster file"
@@ -28,6 +30,11 @@ _KINDS = {
     re.compile(r"\A[\w -]+(?:,[^,\n:]*){1,9}\n", re.MULTILINE): _CSV,
 }
 _OURS = re.compile(r"^(?:cluster|hosts|groups|defaults)\s*:", re.MULTILINE)
+
+
+def is_cluster_file(file: Path) -> bool:
+    """Whether a file has a key of a cluster file: mkdocs.yml has none."""
+    return file.is_file() and bool(_OURS.search(content(file).decode("utf-8", "replace")))
 
 
 def of_another_program(text: str) -> Problem | None:

@@ -79,6 +79,18 @@ def test_events() -> None:
     assert late == events[5:] and of_one == [each for each in events if each.node == "b"]
 
 
+def test_a_node_that_first_answers() -> None:
+    """It is one change: its facts and findings are those of a first report."""
+    for number, node in enumerate(("unreachable", "unreachable", SMALL, {})):
+        keep({"a": node}, number)
+    with opened() as store:
+        events = [(each.kind, each.name) for each in store.events(INVENTORY)]
+    assert events == [
+        *(("first", ""), ("fact", "answer")),
+        *(("fact", "shm.size"), ("gone", "shm.too-small")),
+    ]
+
+
 def test_runs(store: Path) -> None:
     """Between the changes, in their order; a store of before this table has none, and gets it."""
     keep({"a": {}})

@@ -1,0 +1,60 @@
+"""Keys of an inventory by the names that other programs give them, or in another place."""
+
+from __future__ import annotations
+
+import re
+
+from pydantic import BaseModel
+
+from gpu_node.inventories.errors import KeyPath
+from gpu_node.inventories.fields.variables import is_secret
+from gpu_node.inventories.keys import flat_key, leaf_paths
+
+# Names of Ansible, ssh_config, Slurm, Docker Compose and rsync, without signs.
+_OTHERS = {
+    "address": "addr host hostname ip ipaddress nodeaddr",
+    "cluster": "clustername name",
+    "count": "gpus number",
+    "env": "environment",
+    "from": "src",
+    "group": "partition",
+    "groups": "partitions",
+    "hosts": "machines nodes servers",
+    "interface": "iface ifname nic",
+    "key": "identity identityfile keyfile privatekey privatekeyfile",
+    "known_hosts": "userknownhostsfile",
+    "model": "type",
+    "path": "dest destination dst target",
+    "source": "src",
+    "sudo": "become",
+    "url": "http https httpproxy httpsproxy",
+    "user": "login remoteuser username",
+    "version": "branch",
+}
+_JUMP_HOST = re.compile(
+    r"proxy_?(jump|command)|bastion|jump_?(host)?|.*_common_args", re.IGNORECASE
+)
+
+
+def of_no_key(name: str) -> str:
+    """Return what to do about what an inventory never has; empty for any other name."""
+    if is_secret(name):
+        return "remove it: no password is stored in an inventory"
+    if _JUMP_HOST.fullmatch(name):
+        return "write it in ~/.ssh/config of this machine, see docs/how-to/jump-host.md"
+    return ""
+
+
+def places_of(model: type[BaseModel], path: KeyPath) -> list[KeyPath]:
+    """Return the keys that a key of another place or name can be, the nearest first."""
+    name = re.sub(r"^ansible_(ssh_)?|[-_. ]", "", str(path[-1]).lower())
+    places = [each for each in leaf_paths(model) if name in _names(each)]
+    # Of a key in a section, another section has none.
+    beside = [each for each in places if each[:-1] == path[:-1]]
+    return beside if beside or path[1:] else sorted(places, key=len)
+
+
+def _names(path: KeyPath) -> list[str]:
+    """Return the names of a key, without signs: size, shmsize, and what other programs call it."""
+    flat = [flat_key(path[at:]).replace("_", "") for at in range(len(path))]
+    return [*flat, *_OTHERS.get(str(path[-1]), "").split()]
