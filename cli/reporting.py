@@ -47,7 +47,9 @@ def write(
     parts = formats.parts(form, view, formats.Page(console, full, facts))
     if output is not None:
         save(parts, output, for_all=form in formats.FOR_ALL)
-        click.echo(f"wrote {visible(output)}", err=True)
+        # cron mails what a command prints.
+        if sys.stderr.isatty():
+            click.echo(f"wrote {visible(output)}", err=True)
         return
     for part in parts:
         # Left to choose its stream, click writes UTF-8 where the encoding is ASCII.
