@@ -44,7 +44,7 @@ REFERENCES = ("junit", "html")
 
 
 def written(form: str, report: Report, width: int = WIDE) -> str:
-    return "".join(parts(form, View(report), Page(Console(file=io.StringIO(), width=width))))
+    return reports.written(form, report, width)
 
 
 def hostile(value: Any, words: str) -> Any:
