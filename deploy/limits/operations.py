@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from pyinfra import host
 from pyinfra.api import FunctionCommand, Host, operation
 from pyinfra.connectors.base import BaseConnector
 
@@ -21,7 +20,6 @@ from gpu_node.drift.limits.pam_limits import GROWING
 from gpu_node.drift.units import at_least, limit
 from gpu_node.facts.ask.execute import execute
 from gpu_node.facts.limits.state import ResourceLimits, Session
-from gpu_node.facts.limits.unsettled import waits
 from gpu_node.facts.probe.lines import lines_of
 
 
@@ -39,19 +37,6 @@ def own_file(path: str, content: str, account: str = "") -> Commands:
     if new is not None:
         given = {"after": sum_of(new), "complaint": _lowered, "accounts": [account]}
         yield FunctionCommand(keep_or_restore, [path], given)
-
-
-@operation()
-def settle(path: str) -> Commands:
-    """
-    Confirm, in a new session, a file that an interrupted run wrote; else restore it.
-
-    + path: the file, eg ``/etc/security/limits.d/99-gpu-node.conf``
-    """
-    if not waits(host.get_fact(ResourceLimits), path):
-        host.noop(f"{path} has no unconfirmed change")
-        return
-    yield FunctionCommand(keep_or_restore, [path], {"complaint": _lowered})
 
 
 @operation()

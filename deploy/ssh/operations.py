@@ -23,8 +23,6 @@ from gpu_node.deploy.files.replace import Edit, replace, sum_of, unread
 from gpu_node.drift.ssh.mesh import authorized_line, is_installers
 from gpu_node.drift.ssh.rules import refused
 from gpu_node.facts.ask.execute import SSH_USER, execute
-from gpu_node.facts.limits.state import ResourceLimits
-from gpu_node.facts.limits.unsettled import waits
 from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.managed_block import NODES, OURS
@@ -144,20 +142,6 @@ def authorized_keys(
         yield from _write(path, user, old, new, again)
     if without:
         yield FunctionCommand(report_keyless, [path, without], {})
-
-
-@operation()
-def settle(path: str, user: str) -> Commands:
-    """
-    Confirm, in a new session, an authorized_keys that an interrupted run wrote.
-
-    + path: the file, eg ``/root/.ssh/authorized_keys``
-    + user: whose file it is
-    """
-    if not waits(host.get_fact(ResourceLimits), path):
-        host.noop(f"{path} has no unconfirmed change")
-        return
-    yield FunctionCommand(keep_or_restore, [path], {"user": user})
 
 
 def _write(path: str, user: str, old: FileContent, new: str, again: Edit) -> Commands:

@@ -1,7 +1,6 @@
 """Unconfirmed changes of an interrupted run: the node undoes them unless they are confirmed."""
 
 from collections.abc import Collection
-from typing import Any
 
 from gpu_node.facts.limits import confirmed
 from gpu_node.facts.probe.base import State
@@ -58,9 +57,3 @@ def _waiting(line: str, files: Collection[str]) -> Waiting:
         user = "" if change.user == "root" else change.user
         return Waiting(user=user, path=change.path, after=change.after)
     raise Unreadable(f"gpu-node did not write this record: {line[:160]!r}: {_THEN}")
-
-
-def waits(limits: dict[str, Any], path: str) -> bool:
-    """Whether a change of a file may wait, by a node's limits; unknown is no reason to skip it."""
-    waiting = limits.get("unsettled")
-    return waiting is None or any(each["path"] == path for each in waiting)
