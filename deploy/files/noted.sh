@@ -1,6 +1,7 @@
 # Notes what a run does on a node, in its folder: files that are written by `put`, and what is changed beside
 # files. `gpu-node restore` puts the files back, and lists the rest.
 # Variables: backups (the run's folder; empty: nothing is noted).
+# Given: backups
 # Needs: writers closed place record
 # shellcheck shell=sh disable=SC2154,SC2034
 
