@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpu_node.drift.report import json, table
+from gpu_node.drift.report.formats import Page, plain
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.view import View
 
@@ -118,7 +119,8 @@ def record(run: Path, after: Path) -> None:
     report = json.WrittenReport.model_validate_json(after.read_text(encoding="utf-8"))
     hosts = {name: host.model_copy(update={"facts": {}}) for name, host in report.hosts.items()}
     short = report.model_copy(update={"hosts": hosts, "differences": []})
-    made = {"operations": operations, "after": stdlib_json.loads(json.render(short))}
+    written = "".join(json.parts(View(short), Page(plain())))
+    made = {"operations": operations, "after": stdlib_json.loads(written)}
     ACTS.write_text(stdlib_json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
 

@@ -368,7 +368,7 @@ class Admission:
         return new, proposal
 
     def _show(self, report: Report, is_stopped: bool) -> None:
-        """Show the findings of the pre-flight, and of one that stops what is changed already."""
+        """Show the findings about the server, and of those that stop it what is changed already."""
         counts = [of_severity(n, each) for each, n in report.summary.findings.items() if n]
         but = f"the inventory is unchanged, but {', and '.join(self._changed)}"
         ending = f"; {but if self._changed else 'nothing was changed'}" if is_stopped else ""
@@ -413,7 +413,9 @@ class Admission:
 
     def _foresee(self, session: Session, new: str) -> None:
         """Show what the rules find on the server, and what the others would get."""
-        for line in forecast(session, load(self.site.file, new), self.request.name):
+        report, lines = forecast(session, load(self.site.file, new), self.request.name)
+        self._show(report, is_stopped=False)
+        for line in lines:
             self.console.print(f"{line}\n")
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import yaml
 from paramiko import PKey
 
 from gpu_node.deploy.console import UserConsole
@@ -286,19 +287,13 @@ class NewSite:
         access = self.access
         logins = {node.name: self._login(node) for node in nodes}
         user = access.user or (_USER if any(not user for user, _ in logins.values()) else None)
-        ssh = [f"user: {user}"] if user else []
-        ssh += [f"port: {access.port}"] if access.port else []
-        ssh += [f"key: {_quoted(str(access.key))}"] if access.key else []
-        ssh += ["sudo: true"] * access.sudo
-        ssh += [f"known_hosts: {KNOWN_HOSTS}"]
-        lines = [*_BEGIN.split("\n"), f"  ssh: {{{', '.join(ssh)}}}"]
-        lines += ["", "hosts:"]
+        key = str(access.key) if access.key else None
+        ssh = _set(user=user, port=access.port, key=key, sudo=access.sudo, known_hosts=KNOWN_HOSTS)
+        hosts = {}
         for node in nodes:
-            lines += [f"  {_quoted(node.name)}:", f"    address: {_quoted(node.address)}"]
             own_user, own_port = logins[node.name]
-            lines += [f"    user: {_quoted(own_user)}"] if own_user else []
-            lines += [f"    port: {own_port}"] if own_port else []
-        return "\n".join([*lines, ""])
+            hosts[node.name] = _set(address=node.address, user=own_user, port=own_port)
+        return f"{_BEGIN}\n  ssh: {_yaml(ssh)}\n{_yaml({'hosts': hosts}, braces=False)}"
 
     def _login(self, node: NewNode) -> tuple[str | None, int | None]:
         """Return the user and the port of a node alone: of its word, or else of ssh_config.
@@ -526,11 +521,14 @@ def _gpu(state: NodeState) -> str:
     return f"{{model: {models[0]}, count: {len(models)}}}"
 
 
-def _quoted(text: str) -> str:
-    """Return a text as YAML, in quotes where it needs them."""
-    plain = re.fullmatch(r"[A-Za-z/][A-Za-z0-9._/-]*|[0-9]+(\.[0-9]+){3}", text)
-    is_word = text.lower() in ("true", "false", "yes", "no", "on", "off", "null", "y", "n", "~")
-    if plain and not is_word:
-        return text
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+def _set(**values: object) -> dict[str, object]:
+    """Return the values that are set."""
+    return {key: value for key, value in values.items() if value}
+
+
+def _yaml(data: Mapping[str, object], braces: bool = True) -> str:
+    """Return data as YAML, each entry in one line."""
+    wide = float("inf")
+    return yaml.safe_dump(
+        data, default_flow_style=braces, allow_unicode=True, sort_keys=False, width=wide
+    )

@@ -116,7 +116,7 @@ def started() -> dict[str, str]:
         return plan.Start("r", kind, placements, 29500, "nccl", 1024, 60)
 
     return {
-        "the controller's rsync": " ".join(copying.ssh_of({"ssh_port": 22})),
+        "the controller's rsync": " ".join(copying.ssh_to({"ssh_port": 22}, "localhost")),
         "the mesh's logins": logins.script(ProbeRequest(nodes=PEERS, address="192.0.2.1")),
         "torchrun's": " ".join(next(plan.commands(start("torchrun")))),
         **{

@@ -115,7 +115,6 @@ class Rank:
         os.environ.setdefault("MASTER_PORT", port)
         self.backend, self.count, self.seconds = backend, max(1, int(size) // 4), int(seconds)
         self.rank = int(os.environ["RANK"])
-        self.local = int(os.environ.get("LOCAL_RANK", 0))
         self.path = os.path.join(folder, "{}.rank".format(self.rank))
         self.log = os.path.join(folder, "{}.nccl".format(self.rank))
         self.stage = "nothing"
@@ -123,7 +122,7 @@ class Rank:
     def report(self, stage, **more):
         """Write a stage at once: a rank that is killed has no time for it."""
         self.stage = stage
-        line = json.dumps(dict(more, rank=self.rank, local_rank=self.local, stage=stage)) + "\n"
+        line = json.dumps(dict(more, rank=self.rank, stage=stage)) + "\n"
         end = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             os.write(end, line.encode())

@@ -52,7 +52,6 @@ class Line(State):
 
     rank: Count
     stage: Stage
-    local_rank: Count = 0
     pid: Annotated[int, Field(ge=0, le=2**31)] = 0
     host: Short = ""
     nofile: Annotated[int, Field(ge=0)] | None = None

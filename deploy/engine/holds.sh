@@ -1,5 +1,6 @@
 # Note which holds are ours, to distinguish them from an administrator's in a later run.
 # Variables: note (the file: PACKAGE VERSION RUN a line), run (this run's name).
+# Given: note
 # shellcheck shell=sh disable=SC2154,SC2015
 # note_holds PACKAGE VERSION...: before they are held, so that no hold of ours is without a note
 note_holds() {

@@ -2,7 +2,7 @@
 # systemd is one, too, where a script may need it (containers.sh).
 # Variables: disturbs (the script's line `Disturbs:`), allow (yes: change things all the same), holders
 # (paths of programs that hold GPUs and that the change does no harm to, one a line), otherwise (the next step, if it is another one), gn_hide (facts/probe/redaction.py) and gn_process (facts/probe/process.py).
-# Given: gn_hide gn_process
+# Given: disturbs holders gn_hide gn_process
 # shellcheck shell=sh disable=SC2154,SC2010,SC2012
 eval "$gn_process"
 group() { process_stat_of "$1/stat" | cut -d ' ' -f 4; }

@@ -1,6 +1,7 @@
 # One change at a time on a node: a second run waits, and reports which run it waits for; it also
 # waits for processes that a killed run has left.
 # Variables: lock (the file that is locked), origin (who runs this, and where).
+# Given: lock origin patience_for_runs
 # shellcheck shell=sh disable=SC2154
 # Without flock(1), or without that folder, it continues without a lock: nothing else is lost. Who may
 # read a file may lock it, and for ever: no other user may.

@@ -1,5 +1,6 @@
 # Wait while another program holds a lock of rpm, dnf, yum, apt or dpkg, and report which one does.
 # Variables: holding (sh that lists them, a FILE, a pid and a command a line), patience (seconds).
+# Given: holding patience
 # shellcheck shell=sh disable=SC2012,SC2034,SC2154
 # After apt, needrestart would restart services and re-execute systemd.
 NEEDRESTART_SUSPEND=yes; export NEEDRESTART_SUSPEND

@@ -51,8 +51,6 @@ _FUNCTIONS = (
     *("writers", "closed", "as_user_within", "place", "record", "noted", "pending", "no_answer"),
     "environment_pip",
 )
-# What a script gets by its line `# Given: NAME ...`, beside what areas have for it (`Hooks.given`).
-_GIVEN = {"owner": OWNER, "as_user": AS_USER, **dict([HIDE, PROCESS])}
 _SENT = ("sent", "sent_sum", "pushed")
 _OUTER = (*_SENT, "prefix", "allow", "backups")
 
@@ -78,8 +76,8 @@ def harmless_holders(name: str) -> tuple[str, ...]:
     Its line `# Disturbs: STEP` names how it disturbs a running job; such a script has the variable
     `allow`.
     """
-    (step,) = _named(name, "Disturbs")
-    return tuple(path for hook in hooks() for path in hook.harmless(step))
+    steps = _named(name, "Disturbs")
+    return tuple(path for step in steps for hook in hooks() for path in hook.harmless(step))
 
 
 def is_by_owner(name: str) -> bool:
@@ -87,11 +85,27 @@ def is_by_owner(name: str) -> bool:
     return _named(name, "By") == ("owner",)
 
 
-def given(name: str) -> dict[str, str]:
-    """Return the variables that `name`.sh gets from any caller: its line `# Given: NAME ...`."""
+def given(name: str, by: str = "") -> dict[str, str]:
+    """Return the variables that `name`.sh gets from any caller: its line `# Given: NAME ...`.
+
+    `by` is the script that needs it. What a caller gives has precedence.
+    """
     names = _named(name, "Given")
-    known = [_GIVEN, *(hook.given for hook in hooks())] if names else []
+    known = [_known(by or name), *(hook.given for hook in hooks())] if names else []
     return {each: texts[each] for each in names for texts in known if each in texts}
+
+
+def _known(name: str) -> dict[str, str]:
+    """Return what the engine has for `name`.sh, and areas have not (`Hooks.given`)."""
+    return {
+        **{"owner": OWNER, "as_user": AS_USER, **dict([HIDE, PROCESS])},
+        **{"lock": LOCK, "origin": origin(), "patience_for_runs": str(RUN_SECONDS)},
+        **{"holding": HELD, "patience": str(PATIENCE_SECONDS), "note": NOTE},
+        **proxy_of(cast(Mapping[str, Any], pyinfra_host.data) if ctx_host.isset() else {}),
+        "disturbs": " ".join(_named(name, "Disturbs")),
+        "holders": "\n".join(harmless_holders(name)),
+        **dict.fromkeys((*_SENT, "backups"), ""),
+    }
 
 
 @cache
@@ -159,42 +173,16 @@ def _script(
     name: str, first: tuple[str, ...], stdin: str | None, variables: Mapping[str, str]
 ) -> Script:
     last = name
-    more = {}
-    if "lock" in first:
-        more = {"lock": LOCK, "origin": origin(), "patience_for_runs": str(RUN_SECONDS)}
-    more |= {"note": NOTE} if "holds" in first else {}
-    if "package_locks" in first:
-        more |= {"holding": HELD, "patience": str(PATIENCE_SECONDS)}
-    if "proxy" in first:
-        more |= _proxy()
-    if "sent" in first:
-        # Always set: the files that they name are removed at the end.
-        variables = {"sent": "", "sent_sum": "", "pushed": "", **variables}
-    if "noted" in first:
-        variables = {"backups": "", **variables}
-    if "in_use" in first:
-        (more["disturbs"],) = _named(name, "Disturbs")
-        more |= {"holders": "\n".join(harmless_holders(name))}
     if is_by_owner(name):
-        more |= _by_owner(name, variables)
-        variables = {key: variables[key] for key in _OUTER if key in variables}
+        outer = {key: variables[key] for key in _OUTER if key in variables}
+        variables = {**outer, **_by_owner(name, variables)}
         last = "by_owner"
+    known: dict[str, str] = {}
     for each in dict.fromkeys([*first, last]):
-        more |= given(each)
-    body = "\n".join(
-        [
-            HEAD,
-            *_assignments({**variables, **more}),
-            *("\n" + text(each) for each in first),
-            text(last),
-        ]
-    )
+        known |= given(each, name)
+    texts = ["\n" + text(each) for each in first]
+    body = "\n".join([HEAD, *_assignments({**known, **variables}), *texts, text(last)])
     return Script(body) if stdin is None else Script(body, _stdin=[stdin])
-
-
-def _proxy() -> dict[str, str]:
-    """Return the variables of proxy.sh: the proxy of the host that an operation is for."""
-    return proxy_of(cast(Mapping[str, Any], pyinfra_host.data) if ctx_host.isset() else {})
 
 
 def as_user(user: str, name: str, head: str = "", **variables: str) -> StringCommand:

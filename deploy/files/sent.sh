@@ -3,6 +3,7 @@
 # Variables: sent (the file, in a folder for it alone, of the account that logs in; or empty), sent_sum
 # (its sha256), pushed (empty). It sets pushed, the copy in a folder (box) of the account that runs this;
 # scripts may set work.
+# Given: sent sent_sum pushed
 # shellcheck shell=sh disable=SC2016,SC2154
 box='' work=''
 clear_sent() { rm -rf ${sent:+"${sent%/*}"} ${box:+"$box"} ${pushed:+"$pushed"} ${work:+"$work"}; }

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from pyinfra import host
 from pyinfra.api import FunctionCommand, Host, operation
 from pyinfra.connectors.base import BaseConnector
 
-from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, keep_or_restore
+from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, Trial, keep_or_restore
 from gpu_node.deploy.files.operations import Commands, edited
 from gpu_node.deploy.files.replace import sum_of
 from gpu_node.deploy.files.trial import SESSION_SECONDS
@@ -21,7 +20,6 @@ from gpu_node.drift.limits.pam_limits import GROWING
 from gpu_node.drift.units import at_least, limit
 from gpu_node.facts.ask.execute import execute
 from gpu_node.facts.limits.state import ResourceLimits, Session
-from gpu_node.facts.limits.unsettled import waits
 from gpu_node.facts.probe.lines import lines_of
 
 
@@ -37,21 +35,8 @@ def own_file(path: str, content: str, account: str = "") -> Commands:
     edit = partial(_with_others, content=content)
     new = yield from edited(path, edit, confirm_seconds=CONFIRM_SECONDS)
     if new is not None:
-        given = {"after": sum_of(new), "complaint": _lowered, "accounts": [account]}
-        yield FunctionCommand(keep_or_restore, [path], given)
-
-
-@operation()
-def settle(path: str) -> Commands:
-    """
-    Confirm, in a new session, a file that an interrupted run wrote; else restore it.
-
-    + path: the file, eg ``/etc/security/limits.d/99-gpu-node.conf``
-    """
-    if not waits(host.get_fact(ResourceLimits), path):
-        host.noop(f"{path} has no unconfirmed change")
-        return
-    yield FunctionCommand(keep_or_restore, [path], {"complaint": _lowered})
+        trial = Trial(path, sum_of(new), accounts=[account], complaint=_lowered)
+        yield FunctionCommand(keep_or_restore, [trial], {})
 
 
 @operation()
@@ -67,8 +52,8 @@ def pam_limits(path: str, line: str, account: str = "") -> Commands:
     done, seconds = "loads pam_limits", CONFIRM_SECONDS
     new = yield from edited(path, edit, done, absent="refused", confirm_seconds=seconds)
     if new is not None:
-        given = {"after": sum_of(new), "complaint": _without_effect, "accounts": [account]}
-        yield FunctionCommand(keep_or_restore, [path], given)
+        trial = Trial(path, sum_of(new), accounts=[account], complaint=_without_effect)
+        yield FunctionCommand(keep_or_restore, [trial], {})
 
 
 def with_module(text: str, line: str) -> str:

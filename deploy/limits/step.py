@@ -12,7 +12,6 @@ from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.files import operations as files
 from gpu_node.deploy.limits import operations as limits
 from gpu_node.drift.engine.subject import Limit
-from gpu_node.drift.engine.subject import Path as PathOf
 from gpu_node.drift.limits import rules, rules_tasks, services
 from gpu_node.drift.limits.pam_limits import (
     Kind,
@@ -63,9 +62,6 @@ def converge(plan: Plan) -> None:
     wanted, state = plan.wanted.limits, plan.state.limits
     if wanted is None:
         return
-    for subject in plan.subjects(PathOf, rules.unconfirmed):
-        name = f"Confirm {Path(subject.path).name} of an interrupted run"
-        limits.settle(name=name, path=subject.path)
     # A user whose sessions did not open before either is not locked out by the file.
     before = plan.state.ssh.account is not None or plan.state.env.bashrc is not None
     account = plan.trainer if before else ""

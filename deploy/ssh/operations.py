@@ -17,14 +17,12 @@ from pyinfra.api import FunctionCommand, Host, State, operation
 
 from gpu_node.deploy.engine.run import AskAll, Slot, of_inventory, run_of
 from gpu_node.deploy.engine.scripts import as_user, script
-from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, keep_or_restore
+from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, Trial, keep_or_restore
 from gpu_node.deploy.files.operations import Commands, edited, keep_lines
 from gpu_node.deploy.files.replace import Edit, replace, sum_of, unread
 from gpu_node.drift.ssh.mesh import authorized_line, is_installers
 from gpu_node.drift.ssh.rules import refused
 from gpu_node.facts.ask.execute import SSH_USER, execute
-from gpu_node.facts.limits.state import ResourceLimits
-from gpu_node.facts.limits.unsettled import waits
 from gpu_node.facts.probe.file_bytes import FileBytes, FileContent
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.managed_block import NODES, OURS
@@ -146,25 +144,11 @@ def authorized_keys(
         yield FunctionCommand(report_keyless, [path, without], {})
 
 
-@operation()
-def settle(path: str, user: str) -> Commands:
-    """
-    Confirm, in a new session, an authorized_keys that an interrupted run wrote.
-
-    + path: the file, eg ``/root/.ssh/authorized_keys``
-    + user: whose file it is
-    """
-    if not waits(host.get_fact(ResourceLimits), path):
-        host.noop(f"{path} has no unconfirmed change")
-        return
-    yield FunctionCommand(keep_or_restore, [path], {"user": user})
-
-
 def _write(path: str, user: str, old: FileContent, new: str, again: Edit) -> Commands:
     seconds = CONFIRM_SECONDS
     keep_lines(path, old, new)
     yield replace(path, old, new, confirm_seconds=seconds, user=user, again=again, mode="600")
-    yield FunctionCommand(keep_or_restore, [path], {"after": sum_of(new), "user": user})
+    yield FunctionCommand(keep_or_restore, [Trial(path, sum_of(new), user)], {})
 
 
 def report_keyless(state: State, host: Host, path: str, without: Sequence[str]) -> bool:

@@ -31,7 +31,7 @@ from gpu_node.facts.probe.file_systems import Places
 from gpu_node.facts.ssh.mesh import HOSTS, KNOWN_HOSTS
 from gpu_node.facts.ssh.state import Account
 
-_IN_HOME = (rules.unconfirmed, rules.permissions, rules.key_missing, rules.not_authorised)
+_IN_HOME = (rules.permissions, rules.key_missing, rules.not_authorised)
 
 
 @deploy("SSH mesh")
@@ -77,8 +77,6 @@ def _changes_home(plan: Plan) -> bool:
 def _converge_home(plan: Plan, account: Account, nodes: list[str]) -> None:
     """Repair the files in the training user's home."""
     user, path = account.user, f"{account.home}/.ssh/authorized_keys"
-    if plan.repairs(rules.unconfirmed):
-        ssh.settle(name="Confirm authorized_keys of an interrupted run", path=path, user=user)
     if plan.repairs(rules.permissions):
         ssh.permissions(name="Close the SSH files to others", user=user)
     if plan.repairs(rules.key_missing):

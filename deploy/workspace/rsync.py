@@ -30,6 +30,7 @@ from gpu_node.deploy.workspace.rsync_run import (
 from gpu_node.deploy.workspace.senders import Sender, by_one, senders
 from gpu_node.facts.ask.execute import NoAnswer, execute
 from gpu_node.facts.ask.jump_hosts import by_jump_hosts
+from gpu_node.facts.ask.via.login import named
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.request import CONTROLLER, request_of
 from gpu_node.facts.ssh.options import STRICT
@@ -108,26 +109,15 @@ def place(peer: Peer, user: str | None, path: str) -> str:
     return f"{user}@{address}:{path}/" if user else f"{address}:{path}/"
 
 
-def ssh_of(data: Mapping[str, Any]) -> list[str]:
-    """Return ssh as the controller reaches a host by pyinfra: same key, port and known hosts."""
-    words = ["ssh", *STRICT, "-o", "ServerAliveInterval=15"]
-    if data.get("ssh_config_file"):
-        words += ["-F", data["ssh_config_file"]]
-    if data.get("ssh_known_hosts_file"):
-        words += ["-o", f'UserKnownHostsFile="{data["ssh_known_hosts_file"]}"']
-    if data.get("ssh_key"):
-        words += ["-o", "IdentitiesOnly=yes", "-i", data["ssh_key"]]
-    return [*words, "-p", str(data["ssh_port"])] if data.get("ssh_port") else words
+def ssh_to(data: Mapping[str, Any], address: str) -> list[str]:
+    """Return ssh as pyinfra reaches a host, also by the jump hosts of ssh's configuration.
 
-
-def ssh_to(data: Mapping[str, Any], address: str, user: str) -> list[str]:
-    """Return `ssh_of` a host with the way to it, by the jump hosts of ssh's configuration.
-
-    ValueError: there is no such way.
+    ValueError: there is no way by these.
     """
-    words = ssh_of(data)
-    login = ["-l", user] if user else []
-    return [*words, *by_jump_hosts([*words, *login], address, data.get("ssh_config_file") or "")]
+    config = data.get("ssh_config_file") or ""
+    words = ["ssh", *STRICT, "-o", "ServerAliveInterval=15", *(("-F", config) if config else ())]
+    words += named(data)
+    return [*words, *by_jump_hosts(words, address, config)]
 
 
 def send(
@@ -198,7 +188,7 @@ def _pass(
     user = (data.get("ssh_user") or "") if is_local else request_of(data).user
     to = place(target, user, path)
     try:
-        near = ssh_to(data, target.address, user) if is_local else []
+        near = ssh_to(data, target.address) if is_local else []
     except (OSError, ValueError) as error:
         logger.error(f"{host.print_prefix}{path}: nothing was sent: {visible(str(error))}")
         return False
@@ -218,7 +208,7 @@ def _pass(
     elif not is_whole(code) and code != _REFUSED:
         why = visible("; ".join([line for line in messages if not line.startswith(AS)][-3:]))
         by = account(state, source) or "the SSH user" if not is_local else ""
-        login = f"{shlex.join(ssh)} {f'{user}@' if user else ''}{target.address}"
+        login = f"{shlex.join(ssh)} {f'{user}@' if user and not near else ''}{target.address}"
         then = next_step(ended, f"{by} of {source}" if by else "", user or "the SSH user", login)
         logger.error(
             f"{host.print_prefix}{path}: rsync from {source} ended with {code}: {why}; {then}"

@@ -40,9 +40,12 @@ _TRANSACTION = {
 
 def _way(state: NcclState, wanted: NcclWanted, names: Collection[str], again: str = "") -> str:
     version, more = release(state, wanted), ""
-    first = ", ".join(prefix for prefix, _ in unclear(state))
-    if version is None and first:
-        return f"first repair {first}, see nccl.environment-unclear: its torch decides the version"
+    for rule, first in (
+        ("nccl.environment-missing", state.absent),
+        ("nccl.environment-unclear", [prefix for prefix, _ in unclear(state)]),
+    ):
+        if version is None and first:
+            return f"first repair {', '.join(first)}, see {rule}: its torch decides the version"
     if version is None:
         return "name a version in the inventory, such as nccl: {version: 2.18.1+cuda12.1}"
     if not is_managed(state, wanted):

@@ -41,21 +41,12 @@ class WrittenReport(Report):
     can_start: Start | None
 
 
-def render(report: Report, encoding: str = "utf-8") -> str:
-    """Return the report as indented JSON with a final newline, in characters of `encoding`."""
-    return "".join(_parts(View(report), encoding))
-
-
 def parts(view: View, page: Page) -> Iterator[str]:
     """Yield the report for a page, in characters of its encoding: the nodes one after the other.
 
     The facts of all nodes of a large cluster would fill the memory.
     """
-    return _parts(view, page.console.encoding)
-
-
-def _parts(view: View, encoding: str) -> Iterator[str]:
-    report = view.report
+    report, encoding = view.report, page.console.encoding
     without = {"changes"} if report.changes is None else None
     listed = [
         WrittenProblem(

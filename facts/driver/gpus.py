@@ -94,9 +94,8 @@ class Smi(State):
 
 
 class Device(State):
-    """An NVIDIA GPU on the PCI bus: slot, device id (0x1db6), and the driver that has it, or ""."""
+    """An NVIDIA GPU on the PCI bus: its device id (0x1db6), and the driver that has it, or ""."""
 
-    slot: str
     id: str
     driver: str = ""
 
@@ -231,7 +230,7 @@ def parse_uuids(text: str) -> tuple[str, ...]:
 
 PARSERS: Parsers = {
     "driver.smi": ("smi cuda_init", parse_answers),
-    "driver.pci": ("devices", Columns(Device, "slot id driver", " ")),
+    "driver.pci": ("devices", Columns(Device, "id driver", " ")),
     "driver.processes": ("processes", parse_processes),
     UUIDS.name: ("uuids", parse_uuids),
 }

@@ -7,5 +7,5 @@ for d in /sys/bus/pci/devices/*; do
   case $class in (0x03*) ;; (*) continue ;; esac
   { read -r device <"$d/device"; } 2>/dev/null
   driver=$(readlink "$d/driver" 2>/dev/null)
-  printf '%s %s %s\n' "${d##*/}" "$device" "${driver##*/}"
+  printf '%s %s\n' "$device" "${driver##*/}"
 done

@@ -18,13 +18,12 @@ _LINK = re.compile(r"\s+Link \d+: (?P<state>.*)")
 
 
 class Switch(State):
-    """An NVSwitch on the PCI bus: slot and device id (0x22a3)."""
+    """An NVSwitch on the PCI bus: its device id (0x22a3)."""
 
-    slot: str
     id: str
 
 
-_SWITCH = Columns(Switch, "slot id", " ")
+_SWITCH = Columns(Switch, "id", " ")
 
 
 class Switches(State):

@@ -4,7 +4,7 @@ eval "$gn_process"
 for d in /sys/bus/pci/devices/*; do
   [ "$(cat "$d/vendor" 2>/dev/null)" = 0x10de ] || continue
   case $(cat "$d/class" 2>/dev/null) in (0x0680*) ;; (*) continue ;; esac
-  printf 'switch %s %s\n' "${d##*/}" "$(cat "$d/device")"
+  printf 'switch %s\n' "$(cat "$d/device")"
 done
 ! command -v nv-fabricmanager >/dev/null 2>&1 || echo installed
 # A user may give a process any name, and have its folder in /proc belong to root.

@@ -12,7 +12,7 @@ awk '
     if ($1 ~ /^(MemTotal|MemAvailable|SwapTotal|SwapFree):$/) { sub(/:/, ""); print $1, $2 }
     next
   }
-  FILENAME == "/proc/vmstat" { if ($1 ~ /^(pswpin|pswpout|oom_kill)$/) print $1, $2; next }
+  FILENAME == "/proc/vmstat" { if ($1 ~ /^(pswpin|oom_kill)$/) print $1, $2; next }
   FILENAME == "/proc/self/smaps" {
     if ($1 == "KernelPageSize:" && !page) { page = $2; print "page", page }
     next

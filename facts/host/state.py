@@ -51,10 +51,9 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
 
 
 class Swap(State):
-    """Pages swapped in and out since the boot, `uptime` seconds after it."""
+    """Pages swapped in since the boot, `uptime` seconds after it."""
 
     pages_in: int
-    pages_out: int
     uptime: float
 
 
@@ -194,18 +193,16 @@ def _percent(pairs: dict[str, str], name: str) -> float | None:
 
 
 def parse_swap(text: str) -> Swap:
-    """Parse lines of `pswpin`, `pswpout` and `uptime`."""
+    """Parse lines of `pswpin` and `uptime`."""
     swap = _swap(_pairs(text))
     if swap is None:
-        raise Unreadable("/proc/vmstat has no pswpin and pswpout")
+        raise Unreadable("/proc/vmstat has no pswpin")
     return swap
 
 
 def _swap(pairs: dict[str, str]) -> Swap | None:
-    pages_in, pages_out = _count(pairs, "pswpin"), _count(pairs, "pswpout")
-    if pages_in is None or pages_out is None:
-        return None
-    return Swap(pages_in=pages_in, pages_out=pages_out, uptime=_seconds(pairs["uptime"]))
+    pages_in = _count(pairs, "pswpin")
+    return None if pages_in is None else Swap(pages_in=pages_in, uptime=_seconds(pairs["uptime"]))
 
 
 def parse_memory(text: str) -> Memory:

@@ -82,7 +82,7 @@ class Adopted(State):
 
 
 class Use(State):
-    """The segments that no visible process uses, the number of others, and the adopted processes.
+    """The segments that no visible process uses, and the adopted processes.
 
     `taken` are neither: it is unknown whether they are in use. `now` is the node's clock, in
     seconds since 1970.
@@ -90,29 +90,24 @@ class Use(State):
 
     now: int
     unused: tuple[Segment, ...]
-    used: int
-    used_bytes: int
     unseen: tuple[Unseen, ...]
     adopted: tuple[Adopted, ...]
     taken: tuple[Taken, ...] = ()
 
 
 def parse(text: str) -> Use:
-    """Parse lines of a kind and its fields: `clock`, `segment`, `taken`, `used`, `adopted`, ..."""
+    """Parse lines of a kind and its fields: `clock`, `segment`, `taken`, `adopted`, ..."""
     rows = by_word(text)
     if "seen" not in rows:
         raise Unreadable(
             f"the list of processes that use /dev/shm is incomplete: {text.strip()[-80:]!r}"
         )
     now, uptime = rows["clock"][0].split()
-    used, used_bytes = rows["used"][0].split()
     about = (pairs(rows["launched"]), pairs(rows["command"]))
     adopted = [_adopted(line, float(uptime), *about) for line in rows["adopted"]]
     return Use(
         now=int(now),
         unused=tuple(sorted(map(_segment, rows["segment"]), key=lambda each: each.name)),
-        used=int(used),
-        used_bytes=int(used_bytes),
         unseen=tuple(map(_unseen, rows["unseen"])),
         adopted=tuple(sorted(adopted, key=lambda each: each.pid)),
         taken=tuple(map(_taken, rows["taken"])),

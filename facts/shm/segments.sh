@@ -63,7 +63,7 @@ function look(   read, line, part, name, all) {
 $1 == "S" && NF > 7 {
   name = base($7)
   if (name ~ /^(torch|__KMP)_/ && maker(name) == "") next
-  of[$2] = name; bytes[name] = $4; uid[name] = $6; owner = $8
+  of[$2] = name; uid[name] = $6; owner = $8
   for (i = 9; i <= NF; i++) owner = owner " " $i
   segment[name] = $2 " " $3 " " $4 " " $5 " " $6 " " name " " owner
   next
@@ -89,11 +89,10 @@ END {
     pid = maker(name); taken = ""
     if (pid in alive) taken = taken_by(pid, uid[name])
     if (pid != "" && taken == "" && (unknown == "yes" || (pid in alive))) used[name]
-    if (name in used) { count++; sum += bytes[name] }
-    else if (taken != "") { split(ids[taken], part, " "); print "taken", part[1], segment[name] }
+    if (name in used) continue
+    if (taken != "") { split(ids[taken], part, " "); print "taken", part[1], segment[name] }
     else print "segment", segment[name]
   }
-  printf "used %d %.0f\n", count, sum
   for (pid in gpus) holds[pid] += 0
   for (pid in holds) { look(); break }
   for (pid in holds) {

@@ -16,7 +16,7 @@ from gpu_node.deploy.engine.run import Run
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.workspace import progress
 from gpu_node.deploy.workspace.progress import DISPLAY
-from gpu_node.deploy.workspace.rsync import Removal, command, next_step, place, ssh_of
+from gpu_node.deploy.workspace.rsync import Removal, command, next_step, place, ssh_to
 from gpu_node.deploy.workspace.rsync_run import Outcome, another_user, as_trainer, follow, locally
 from gpu_node.facts.probe import request as named
 from gpu_node.facts.probe.peers import Peer
@@ -38,7 +38,7 @@ def test_a_copy(folders: tuple[Path, Path], wire: Path) -> None:
     assert listed(source).entries.items() <= listed(target).entries.items()
     words = wire.read_text()
     assert "StrictHostKeyChecking=yes" in words and "BatchMode=yes" in words
-    assert "-i /k -p 2222 -l train 192.0.2.11" in words
+    assert "-i /k -l train -p 2222 -l train 192.0.2.11" in words
 
 
 def test_what_the_source_has_not_goes_when_asked(folders: tuple[Path, Path], wire: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_copy_that_fails(folders: tuple[Path, Path], wire: Path, caplog: Any) 
     assert not sent(*folders)
     assert "Host key is another" in caplog.text and "the next run sends" not in caplog.text
     assert "nothing was sent: check that this command works" in caplog.text
-    assert "train@192.0.2.11 rsync --version" in caplog.text
+    assert "-l train -p 2222 192.0.2.11 rsync --version" in caplog.text
 
 
 def test_an_error_behind_the_progress() -> None:
@@ -164,9 +164,9 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
 
 def test_the_controllers_own_ssh() -> None:
     """As pyinfra reaches the host: configuration, known hosts, key and port."""
-    data = {"ssh_config_file": "/c", "ssh_known_hosts_file": "/k h", "ssh_key": "/key"}
-    words = ssh_of(data)
-    assert words[words.index("-F") + 1] == "/c"
+    data = {"ssh_config_file": "/dev/null", "ssh_known_hosts_file": "/k h", "ssh_key": "/key"}
+    words = ssh_to(data, "node")
+    assert words[words.index("-F") + 1] == "/dev/null"
     assert 'UserKnownHostsFile="/k h"' in words and "-p" not in words
 
 

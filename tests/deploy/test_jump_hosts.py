@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from paramiko import ECDSAKey
 
-from gpu_node.deploy.workspace.rsync import ssh_of, ssh_to
+from gpu_node.deploy.workspace.rsync import ssh_to
 from gpu_node.facts.ask.via.login import words as via_words
 from tests.onboarding.serving import Sshd, serving
 
@@ -76,7 +76,7 @@ def test_jump_hosts_that_are_known(servers: list[Sshd], node: str, second: str) 
     """One or two of them, as ssh's configuration names them; rsync takes the same words."""
     node = node.replace("FIRST", str(servers[0].port))
     config = configured(servers, servers, node, second, "100% config")
-    words = ssh_to({"ssh_config_file": config}, "node", "")
+    words = ssh_to({"ssh_config_file": config}, "node")
     done = reach(words)
     assert (done.returncode, done.stdout) == (0, "here\n"), done.stderr
     assert servers[0].forwarded
@@ -103,7 +103,7 @@ def test_a_jump_host_that_is_not(servers: list[Sshd], node: str, second: str, un
     known = [each for number, each in enumerate(servers) if number != unknown]
     config = configured(servers, known, node, second)
     before = (Path(config).parent / "known hosts").read_text()
-    done = reach(ssh_to({"ssh_config_file": config}, "node", ""))
+    done = reach(ssh_to({"ssh_config_file": config}, "node"))
     assert done.returncode == 255
     assert "Host key verification failed" in done.stderr
     assert servers[unknown].attempts == [] and servers[2].attempts == []
@@ -128,17 +128,31 @@ def test_no_password_is_asked_for(servers: list[Sshd]) -> None:
     """Neither on a jump host nor on the node: BatchMode holds for both."""
     servers[0].authorized = []
     config = configured(servers, servers, "ProxyJump first")
-    done = reach(ssh_to({"ssh_config_file": config}, "node", ""))
+    done = reach(ssh_to({"ssh_config_file": config}, "node"))
     assert done.returncode == 255
     assert set(servers[0].attempts) == {"publickey"} and not servers[0].forwarded
     assert "Permission denied" in done.stderr
+
+
+def test_a_folder_with_a_percent(servers: list[Sshd], tmp_path: Path) -> None:
+    """ssh takes a % in the name of known_hosts for a token."""
+    known = tmp_path / "100% known" / "hosts"
+    known.parent.mkdir()
+    known.write_text(f"[127.0.0.1]:{servers[2].port} {servers[2].host_key}\n")
+    data = {
+        **{"ssh_known_hosts_file": str(known), "ssh_key": str(tmp_path / "key")},
+        **{"ssh_user": "root", "ssh_port": servers[2].port, "ssh_config_file": "/dev/null"},
+    }
+    words = [*ssh_to(data, "127.0.0.1"), "127.0.0.1", "echo here"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "here\n"), done.stderr
 
 
 def test_no_jump_host(servers: list[Sshd]) -> None:
     """The user's own command, or nothing, stays as it is."""
     for way in ("", "ProxyJump none", "ProxyCommand nc 127.0.0.1 %p"):
         data = {"ssh_config_file": configured(servers, servers, way)}
-        assert ssh_to(data, "node", "root") == ssh_of(data)
+        assert "ProxyCommand" not in " ".join(ssh_to(data, "node"))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +170,7 @@ def test_what_is_no_jump_host(wire: Path, printed: str, says: str) -> None:
     """It is named, whichever ssh lets it pass."""
     (wire.parent / "bin" / "ssh").write_text(f"#!/bin/sh\necho 'proxyjump {printed}'\n")
     with pytest.raises(ValueError) as refused:
-        ssh_to({}, "node", "")
+        ssh_to({}, "node")
     assert says in str(refused.value)
 
 
@@ -164,7 +178,7 @@ def test_an_address_of_ipv6(wire: Path) -> None:
     """Without its brackets, and with its zone."""
     answer = 'case $* in *node) echo "proxyjump u@[fe80::1%eth0]:2201" ;; esac'
     (wire.parent / "bin" / "ssh").write_text(f"#!/bin/sh\n{answer}\n")
-    *_, option = ssh_to({"ssh_config_file": "/my config"}, "node", "")
+    *_, option = ssh_to({"ssh_config_file": "/my config"}, "node")
     words = shlex.split(option.removeprefix("ProxyCommand="))
     assert words[-1] == "fe80::1%%eth0" and words[-3:-1] == ["-W", "[%h]:%p"]
     assert shlex.join(words[-9:-3]) == "-F '/my config' -l u -p 2201"

@@ -39,8 +39,8 @@ def _asked(area: str) -> set[Rule]:
 
 # What steps ask before they change something: `checks` does not turn these off.
 GUARDS = {"driver.secure-boot", "driver.unsupported-gpu", "nccl.package-locked"}
-# Repaired together with the findings that explain it.
-TOGETHER = {"ssh.no-login"}
+# Repaired together with the findings that explain it, or before the plan, in baseline.py.
+TOGETHER = {"ssh.no-login", "limits.unconfirmed", "ssh.unconfirmed"}
 
 
 def test_no_rule_is_named_by_a_string() -> None:

@@ -81,7 +81,6 @@ def test_what_is_unused(place: Path, shell: str) -> None:
     """Neither what is open or mapped, nor what is not a segment by its name and kind."""
     found = use(place, shell)
     assert {each.name for each in found.unused} == UNUSED
-    assert (found.used, found.used_bytes) == (5, 35)
     (stale,) = [each for each in found.unused if each.name == "nccl-stale"]
     assert f"{stale.inode} {stale.modified} {stale.name}" == line(place / "nccl-stale")
     assert (stale.size, stale.mode, stale.uid) == (7, "644", os.getuid())
@@ -330,5 +329,5 @@ def test_the_pid_of_another_users_process(
         process.kill()
     (taken,) = found.taken
     assert (taken.segment.name, taken.segment.uid, taken.uid) == (names[0], 1, 2)
-    assert (found.unused, found.used) == ((), len(names) - 1)
-    assert done.code == 0 and {each.name for each in tmp_path.iterdir()} == {*names}
+    assert (found.unused, {each.name for each in tmp_path.iterdir()}) == ((), {*names})
+    assert done.code == 0

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console, RenderableType
 
 from gpu_node.drift.report import full, table
-from gpu_node.drift.report.formats import printed
+from gpu_node.drift.report.formats import Page, parts, printed
 from gpu_node.drift.report.model import Report, Tool, build
 from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.view import View
@@ -49,6 +49,12 @@ def report(nodes: dict[str, Seen]) -> Report:
     """Return the report about some nodes, always of the same moment."""
     tool = Tool(name="gpu-node", version="0.1.0")
     return build(nodes, tool, "inventories/lab.py", "2025-09-01T08:00:00+00:00")
+
+
+def written(form: str, report: Report, width: int = 80, encoding: str = "utf-8") -> str:
+    """Return a report in a format, for a file of an encoding."""
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    return "".join(parts(form, View(report), Page(Console(file=file, width=width))))
 
 
 def drawn(nodes: dict[str, Seen], width: int) -> str:

@@ -11,13 +11,13 @@ from rich.console import Console
 
 from gpu_node.drift.engine.check import check
 from gpu_node.drift.engine.nodes import Nodes
-from gpu_node.drift.report import json, table
+from gpu_node.drift.report import table
 from gpu_node.drift.report.formats import printed
 from gpu_node.drift.report.model import Report, Tool, build
 from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.view import View
 from tests.drift import states
-from tests.drift.reports import concise, drawn, report
+from tests.drift.reports import concise, drawn, report, written
 
 SMALL: dict[str, Any] = {"shm": {"usage": {"size": 67108864}, "mode": {"mode": "0755"}}}
 
@@ -105,7 +105,7 @@ def test_what_is_off_is_in_the_report() -> None:
     assert (before.hosts["a"].findings, before.exit_code(), before.summary.off) == ([], 0, 2)
     assert [each.rule for each in after.hosts["a"].findings] == ["shm.too-small", "checks.expired"]
     assert (after.exit_code(), after.summary.off) == (2, 1)
-    assert '"until": "2026-12-24"' in json.render(before)
+    assert '"until": "2026-12-24"' in written("json", before)
 
 
 MUTE = {"area": "ssh", "section": "ssh.logins", "reason": "no answer within 5 s"}

@@ -8,7 +8,7 @@ from gpu_node.drift.driver import target as driver
 from gpu_node.drift.tables import capability
 from tests.drift import states
 
-BUS = {"devices": [{"slot": "0000:18:00.0", "id": "0x1DB6", "driver": ""}]}
+BUS = {"devices": [{"id": "0x1DB6", "driver": ""}]}
 SILENT = {"smi": {"gpus": []}, "devices": []}
 
 

@@ -44,7 +44,7 @@ REFERENCES = ("junit", "html")
 
 
 def written(form: str, report: Report, width: int = WIDE) -> str:
-    return "".join(parts(form, View(report), Page(Console(file=io.StringIO(), width=width))))
+    return reports.written(form, report, width)
 
 
 def hostile(value: Any, words: str) -> Any:
@@ -222,7 +222,7 @@ def test_a_file_is_for_its_owner(form: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", FORMATS)
 def test_no_format_shows_a_secret(form: str) -> None:
     """What a process's command line has, as the controller reads it."""
-    head = "clock 1795281650 48000.5\nused 0 0\nseen\nadopted 4041 4520179 0 4 2 1 systemd\n"
+    head = "clock 1795281650 48000.5\nseen\nadopted 4041 4520179 0 4 2 1 systemd\n"
     for line, shown in HIDDEN_LINES:
         words = line.replace("\n", " ")
         text = f"{head}launched 4041 LOCAL_RANK RANK\ncommand 4041 train python train.py {words}\n"

@@ -13,12 +13,12 @@ import pytest
 from rich.console import Console
 
 from gpu_node.drift.engine.shown_facts import FACTS
-from gpu_node.drift.report import full, json
+from gpu_node.drift.report import full
 from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.signs import WRONG
 from gpu_node.drift.report.view import View
 from tests.drift import states
-from tests.drift.reports import FRESH, GONE, KINDS, THREE, drawn, report
+from tests.drift.reports import FRESH, GONE, KINDS, THREE, drawn, report, written
 from tests.drift.rule_cases import ALL, findings_of
 
 SNAPSHOT = Path(__file__).with_name("full-80.txt")
@@ -200,7 +200,7 @@ def test_an_error_of_many_lines_keeps_them() -> None:
 
 def test_json_keeps_what_was_found() -> None:
     """Data are for programs: nothing is rewritten, and JSON escapes what it must."""
-    text = json.render(report(_evil()))
+    text = written("json", report(_evil()))
     assert "\x1b" not in text
     assert loads(text)["hosts"]["gpu-01"]["facts"]["toolchain"]["os"] == EVIL
 

@@ -13,7 +13,7 @@ from tests.drift.reports import report
 FELL_OFF = {
     "driver": {
         "smi": {"gpus": []},
-        "devices": [{"slot": "0000:3b:00.0", "id": "0x20f1", "driver": "nvidia"}],
+        "devices": [{"id": "0x20f1", "driver": "nvidia"}],
     }
 }
 DEVICE = FELL_OFF["driver"]["devices"][0]  # type: ignore[index]

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.shown_facts import FACTS
-from gpu_node.drift.report.json import render
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.ssh.logins import PUNISHED
 from tests.drift import hostile, reports, states
 from tests.drift.hostile import ASKED, NAME, ODD, PEERS
+from tests.drift.reports import written
 from tests.examples import examples
 
 QUIET = settings(
@@ -93,7 +93,7 @@ def judge(change: dict[str, str]) -> Report:
     report = beside(Seen(WANTED, found, nodes=PEERS))
     assert others(report) == without()
     assert broken(report.hosts[NAME], (each.section for each in found.unreadable)) == []
-    assert json.loads(render(report).encode())["hosts"].keys() == report.hosts.keys()
+    assert json.loads(written("json", report).encode())["hosts"].keys() == report.hosts.keys()
     return report
 
 

@@ -10,11 +10,10 @@ import jsonschema
 import pytest
 
 from docs.schema import schema
-from gpu_node.drift.report import json
 from gpu_node.drift.report.seen import Seen
 from tests.case_files import merged
 from tests.drift import states
-from tests.drift.reports import concise, drawn, report
+from tests.drift.reports import concise, drawn, report, written
 from tests.drift.test_without_root import ALICE, CLOSED
 
 HEAD = "Slurm jobs read these facts"
@@ -36,7 +35,7 @@ def test_the_head_of_the_report(width: int) -> None:
 def test_the_mark_in_json() -> None:
     """The number of the job that read a node; null where a login did, or nothing was read."""
     gone = Seen(states.wanted(), error="Slurm has it as down", reached=False)
-    found = stdlib_json.loads(json.render(report({**JOBS, "x": NODE, "y": gone})))
+    found = stdlib_json.loads(written("json", report({**JOBS, "x": NODE, "y": gone})))
     jsonschema.validate(found, schema())
     jobs = {name: host["slurm_job"] for name, host in found["hosts"].items()}
     assert jobs == {"a100-01": 4711, "v100-01": 4712, "x": None, "y": None}

@@ -19,7 +19,7 @@ from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.start import start
 from gpu_node.drift.report.view import View
 from tests.drift import states
-from tests.drift.reports import FRESH, KINDS, REFUSED, THREE, report
+from tests.drift.reports import FRESH, KINDS, REFUSED, THREE, report, written
 
 
 def test_the_schema_is_a_schema() -> None:
@@ -27,7 +27,7 @@ def test_the_schema_is_a_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(schema.schema())
     validator = jsonschema.Draft202012Validator(schema.schema())
     assert not validator.is_valid({})
-    whole = stdlib_json.loads(json.render(report(THREE)))
+    whole = stdlib_json.loads(written("json", report(THREE)))
     assert not validator.is_valid({**whole, "schema": 2})
     assert not validator.is_valid({**whole, "more": 1})
 
@@ -37,7 +37,7 @@ def test_json_validates(kind: str) -> None:
     """Every kind of node, alone and beside another, gives JSON by the shipped schema."""
     shipped = stdlib_json.loads(schema.FILE.read_text())
     for nodes in ({"n": KINDS[kind]}, {"n": KINDS[kind], "m": states.seen()}):
-        jsonschema.validate(stdlib_json.loads(json.render(report(nodes))), shipped)
+        jsonschema.validate(stdlib_json.loads(written("json", report(nodes))), shipped)
 
 
 @pytest.mark.parametrize("nodes", [THREE, {}], ids=["three", "none"])
@@ -46,7 +46,7 @@ def test_the_parts_of_json_are_one_text(nodes: dict[str, Seen], encoding: str) -
     """The nodes are written one by one; a reader sees what one call would write."""
     found = report(nodes)
     plain = found.model_dump(mode="json", by_alias=True, exclude={"changes"})
-    text = json.render(found, encoding)
+    text = written("json", found, encoding=encoding)
     whole = stdlib_json.loads(text)
     assert text == stdlib_json.dumps(whole, indent=2) + "\n"
     assert {key: each for key, each in whole.items() if key in plain} == plain
@@ -56,7 +56,7 @@ def test_the_parts_of_json_are_one_text(nodes: dict[str, Seen], encoding: str) -
 def test_json_has_the_problems_and_where_a_job_can_start() -> None:
     """As the metrics have them; of a report about a job, `head` says what is printed instead."""
     found = report(THREE)
-    whole = stdlib_json.loads(json.render(found))
+    whole = stdlib_json.loads(written("json", found))
     listed = problems(found.hosts)
     assert [each["id"] for each in whole["problems"]] == [each.id for each in listed]
     assert sum(each["findings"] for each in whole["problems"]) == 4
@@ -78,14 +78,14 @@ def test_the_secrets_of_a_daemon_json_are_in_no_report() -> None:
         "text": '{"http-proxy": "//u:planted@h"}',
     }
     node = states.seen({"shm": {"docker": {"daemons": [daemon]}}})
-    text = json.render(report({"n": node}))
+    text = written("json", report({"n": node}))
     assert "/d.json" in text and "planted" not in text
 
 
 def test_json_names_an_error_that_stops_no_job() -> None:
     """Of a rule whose other findings stop jobs; a report that is read again keeps it."""
     low = states.seen({"shm": {"usage": {"size": 6 << 30}}})
-    text = json.render(report({"a": low, "b": states.seen(FRESH)}))
+    text = written("json", report({"a": low, "b": states.seen(FRESH)}))
     hosts = stdlib_json.loads(text)["hosts"]
     stops = [each["findings"][0].get("stops") for each in hosts.values()]
     assert stops == [False, None]
@@ -94,7 +94,7 @@ def test_json_names_an_error_that_stops_no_job() -> None:
 
 def test_json_uses_the_words_of_the_contract() -> None:
     """Names that users' scripts rely on."""
-    whole = stdlib_json.loads(json.render(report(THREE)))
+    whole = stdlib_json.loads(written("json", report(THREE)))
     assert list(whole) == [
         *("schema", "tool", "inventory", "generated", "hosts", "differences", "summary"),
         *("problems", "can_start"),
@@ -192,7 +192,7 @@ def test_what_cannot_be_compared_is_unknown(changes: list[dict[str, Any]], code:
     """Unknown is never equal, whatever the inventory names: 1, and 1 wins over 2."""
     found = unmanaged(*changes)
     assert (found.summary.unreadable, found.exit_code()) == (changes.count(MODE), code)
-    assert json.WrittenReport.model_validate_json(json.render(found)).exit_code() == code
+    assert json.WrittenReport.model_validate_json(written("json", found)).exit_code() == code
 
 
 def test_what_may_differ_need_not_be_read() -> None:

@@ -193,7 +193,7 @@ class TestRefused:
         assert done.code == 0, done.err
         assert f"+{ENTRY}\n" in done.out
         assert "driver.not-installed" in done.out
-        assert "would be repaired: copied from v100-01 to the same path" in done.out
+        assert "would be copied from v100-01 to the same path" in done.out
         assert f"mesh: on {', '.join(MANAGED)}: {NEW.name} would be written to" in done.out
         assert f"{NEW.name}: could be a member" in done.out
 

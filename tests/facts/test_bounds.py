@@ -135,7 +135,7 @@ def test_every_collection_of_a_state_is_looked_into() -> None:
 def test_a_file_of_any_time_is_a_file(seconds: int, year: str) -> None:
     """Any user may touch one with a time that no calendar has; the deploy compares that time."""
     text = f"clock 1758300000 100\nsegment 7 {seconds} 4096 600 1000 nccl-x mallory\n"
-    use = segments.parse(f"{text}used 0 0\nseen")
+    use = segments.parse(f"{text}seen")
     assert use.unused[0].modified == seconds
     assert f"oldest {year}-" in in_words(use, list(use.unused))
 

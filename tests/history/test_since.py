@@ -6,14 +6,13 @@ one before it), `asked` are the options of each; the others are what must be fou
 
 from __future__ import annotations
 
-import json as stdlib_json
+import json
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from gpu_node.drift.report import json
 from gpu_node.drift.report.changes import Changes
 from gpu_node.drift.report.model import Report
 from gpu_node.history.compare import snapshot
@@ -23,10 +22,11 @@ from gpu_node.history.when import iso
 from tests import case_files
 from tests.case_files import Case
 from tests.commands import REPOSITORY
+from tests.drift.reports import written
 from tests.history.kept import FIRST, HOUR, INVENTORY, keep, report_of, seen_of
 
 CASES = case_files.cases(Path(__file__).parent / "cases")
-SCHEMA = stdlib_json.loads((REPOSITORY / "drift" / "report" / "report.schema.json").read_text())
+SCHEMA = json.loads((REPOSITORY / "drift" / "report" / "report.schema.json").read_text())
 WAYS = ("store", "file")
 
 
@@ -44,7 +44,7 @@ def kept_before(case: dict[str, Any], asked: list[list[str]]) -> Before:
 def written_before(case: dict[str, Any], folder: Path) -> Before:
     """Write the first report as JSON, and read it."""
     file = folder / "report.json"
-    file.write_text(json.render(report_of(seen_of(case["reports"][0]))))
+    file.write_text(written("json", report_of(seen_of(case["reports"][0]))))
     return report_in(str(file))
 
 
@@ -77,7 +77,7 @@ def test_what_changed(case: Case, way: str, tmp_path: Path) -> None:
     assert sorted(facts, key=str) == sorted(wanted.get("facts", []), key=str)
     assert changes.added == wanted.get("added", [])
     assert report.exit_code() == wanted["code"]
-    jsonschema.validate(stdlib_json.loads(json.render(report)), SCHEMA)
+    jsonschema.validate(json.loads(written("json", report)), SCHEMA)
 
 
 def found_in(changes: Changes, among: list[str] | None) -> dict[str, list[list[str]]]:

@@ -19,7 +19,7 @@ from gpu_node.inventories.errors import Unconfirmed
 from gpu_node.inventories.interrupt import handled
 from gpu_node.inventories.yaml import edit as editing
 from gpu_node.inventories.yaml.edit import EditError
-from gpu_node.onboarding import admission, journal
+from gpu_node.onboarding import admission, forecast, journal
 from gpu_node.onboarding.admission import Admission, Options, Request
 from gpu_node.onboarding.errors import ContactError, Refusal, Stopped
 from gpu_node.onboarding.inventory_files import Site, site_of
@@ -190,9 +190,16 @@ def test_killed_while_it_pins(
     assert journal.read(world.site, "v100-02") is None
 
 
-def test_a_look_leaves_nothing_behind(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "forecast", lambda *_: [])
+def test_a_look_leaves_nothing_behind(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = states.state({"shm": {"usage": {"size": 67108864}}})
+    foresee = forecast.foreseen
+    monkeypatch.setattr(
+        admission, "forecast", lambda _, cluster, name: foresee(state, cluster, name)
+    )
     admit(world, options=Options(dry=True))
+    assert "shm.too-small  v100-02" in capsys.readouterr().out
     assert world.calls == ["look"] and world.site.text() == CLUSTER
     assert journal.read(world.site, "v100-02") is None
 

@@ -24,8 +24,6 @@ hosts:
 """
 BARE: dict[str, Any] = {"environments": {"/opt/dis": None}, "absent": ["/opt/dis"]}
 BARE_APT = {**BARE, "manager": "apt-get", "packages": []}
-MISSING = "nccl.environment-missing: /opt/dis: missing, wanted as on v100-01; "
-PACKAGES = "nccl.package-missing: libnccl2, libnccl-dev: not installed, wanted the version that "
 MESH = "mesh: on a100-01, v100-01: v100-02 would be written to authorized_keys and known_hosts, "
 
 
@@ -39,16 +37,22 @@ def cluster(file: Path, text: str = FILE) -> Cluster:
     return load(file)
 
 
-def foreseen_lines(cluster: Cluster, **state: Any) -> list[str]:
-    return foreseen(states.state(state), cluster, "v100-02")
+def foreseen_of(cluster: Cluster, **state: Any) -> tuple[dict[str, str], list[str]]:
+    """Return what the rules find of NCCL, each rule with its fix, and the other lines."""
+    report, lines = foreseen(states.state(state), cluster, "v100-02")
+    found = report.hosts["v100-02"].findings
+    assert not {each.area for each in found} & {"ssh", "workspace"}
+    return {each.rule: each.fix for each in found if each.area == "nccl"}, lines
 
 
 def test_what_the_environments_stage_copies(file: Path) -> None:
-    """And what is installed by its torch's version, which is not known before."""
-    packages, environment, mesh = foreseen_lines(cluster(file), nccl=BARE_APT)
-    assert environment == f"{MISSING}would be repaired: copied from v100-01 to the same path"
-    assert packages.startswith(PACKAGES)
-    assert packages.endswith("; decided when its environment is there: by its torch")
+    """What is installed by its torch's version waits for it."""
+    found, (copied, mesh) = foreseen_of(cluster(file), nccl=BARE_APT)
+    assert copied == "environments: /opt/dis would be copied from v100-01 to the same path"
+    assert found == {
+        "nccl.package-missing": "first repair /opt/dis, see nccl.environment-missing: its torch "
+        "decides the version"
+    }
     assert mesh.startswith(MESH)
 
 
@@ -58,35 +62,25 @@ def test_what_is_not_copied(file: Path) -> None:
         FILE.replace("copy_from: v100-01, ", ""),
         FILE.replace("copy_from: v100-01", "copy_from: v100-02"),
     ):
-        packages, environment, _ = foreseen_lines(cluster(file, text), nccl=BARE_APT)
-        assert (
-            "; needs manual action: " in environment
-            and "; needs manual action: name a version" in packages
-        )
+        found, (mesh,) = foreseen_of(cluster(file, text), nccl=BARE_APT)
+        assert "create it" in found["nccl.environment-missing"] and mesh.startswith(MESH)
     without_manager = {**BARE, "manager": "none", "packages": []}
-    packages, environment, _ = foreseen_lines(
-        cluster(file), nccl=without_manager, workspace={"rsync": ""}
-    )
-    assert environment == (
-        f"{MISSING}needs manual action: install rsync on v100-02: it copies the environment from "
-        "v100-01"
-    )
-    assert (
-        "libnccl: no apt, dnf or yum is installed" in packages
-        and "; needs manual action: " in packages
-    )
+    found, (copied, _) = foreseen_of(cluster(file), nccl=without_manager, workspace={"rsync": ""})
+    assert copied == "environments: install rsync on v100-02: it copies /opt/dis from v100-01"
+    assert "nccl.package-missing" in found
 
 
 def test_a_version_that_is_named(file: Path) -> None:
     """It needs no environment to be known."""
     text = FILE.replace("packages: true", "packages: true, version: 2.18.1+cuda12.1")
-    packages, _, _ = foreseen_lines(cluster(file, text), nccl=BARE_APT)
-    assert "; would be repaired: install libnccl2, libnccl-dev 2.18.1-1+cuda12.1" in packages
+    found, _ = foreseen_of(cluster(file, text), nccl=BARE_APT)
+    assert found["nccl.package-missing"].startswith("install libnccl2, libnccl-dev 2.18.1-1+cuda1")
 
 
 def test_no_mesh(file: Path) -> None:
     """No mesh is wanted, or there is no other node."""
-    assert foreseen_lines(cluster(file, FILE.replace(", mesh: true", "")), nccl=BARE_APT)[2:] == []
+    without = cluster(file, FILE.replace(", mesh: true", ""))
+    assert len(foreseen_of(without, nccl=BARE_APT)[1]) == 1
     others = "".join(line for line in FILE.splitlines(True) if "0-01:" not in line)
     alone = cluster(file, others.replace("copy_from: v100-01, ", ""))
-    assert foreseen_lines(alone, nccl=BARE_APT)[2:] == []
+    assert foreseen_of(alone, nccl=BARE_APT)[1] == []
