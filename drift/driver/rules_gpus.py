@@ -26,12 +26,6 @@ from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.state import DriverState
 from gpu_node.inventories.schema import DriverWanted, NodeWanted
 
-_MIXED = (
-    "a job waits for the slowest GPU, has the memory of the smallest one, and its settings fit one "
-    "model; a card for a display is no GPU to train on"
-)
-
-
 _AWAY = "a GPU that lspci -k shows with 'Kernel driver in use: vfio-pci' is a virtual machine's"
 _BACK = (
     "to train on them here, remove them from vfio-pci: vfio-pci.ids= on the kernel command line or "
@@ -68,7 +62,7 @@ def mixed_gpus(at: At) -> Iterator[Fault]:
             subject="GPUs",
             found=counted(names),
             wanted="GPUs of one model",
-            cause="" if at.newcomer is None else f"{_MIXED}; it cannot be onboarded as it is",
+            also="" if at.newcomer is None else "it cannot be onboarded as it is",
             severity=None if at.newcomer is None else "error",
         )
     elif len(set(names)) > 1:

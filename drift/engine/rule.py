@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, Generic, Literal, cast, get_args
 
@@ -21,6 +22,8 @@ from gpu_node.inventories.fields.kinds import Switch
 from gpu_node.inventories.keys import keys_of
 from gpu_node.inventories.wanted import NodeWanted, unset
 
+_CAPITALS = re.compile("[A-Z_]{2,}")
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -30,7 +33,7 @@ class Fault:
     subject: Subject | str
     found: str
     wanted: str
-    # Where the rule's `why` and `manual` lack what this fault knows: a name, a number, a place.
+    # In place of the rule's `why` and `manual`, where those do not fit: see also `also`, `names`.
     cause: str = ""
     fix: str = ""
     # Whether the rule's step repairs it; None: if the rule has one.
@@ -47,6 +50,10 @@ class Fault:
     explained_by: tuple[str, ...] | None = None
     # Whose findings it may explain: of each rule that names this one, or of none.
     explains: Explains = "all"
+    # What this fault knows beside the rule's `why`, and before it.
+    also: str = ""
+    # What stands in place of words in capitals of `why` and `manual`: {"PATH": "/data"}.
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 def unknown(subject: str, state: NodeState, section: str) -> Fault:
@@ -296,7 +303,8 @@ class Rule(Row):
         if fixable and held and not by_deploy:
             by_deploy = f"set {held} in the inventory, and gpu-node deploy repairs it"
         ways = [Way("deploy", by_deploy)] if by_deploy else []
-        ways.append(Way(fault.who or self._person, fault.fix or self.manual))
+        ways.append(Way(fault.who or self._person, fault.fix or _filled(self.manual, fault)))
+        why = "; ".join(each for each in (fault.also, _filled(self.why, fault)) if each)
         return Finding(
             rule=self.id,
             severity=fault.severity or self.severity[0],
@@ -304,7 +312,7 @@ class Rule(Row):
             about=about,
             found=fault.found,
             wanted=fault.wanted,
-            cause=fault.cause or self.why,
+            cause=fault.cause or why,
             fix=OR.join(way.text for way in ways),
             ways=tuple(ways),
             fixable=fixable and not held,
@@ -329,6 +337,10 @@ class Rule(Row):
             or any(hook.is_unnamed(about, state) for hook in hooks().values())
         )
         return nodes.assumed.get(self.key, self.key if is_kept else "")
+
+
+def _filled(text: str, fault: Fault) -> str:
+    return _CAPITALS.sub(lambda word: fault.names.get(word[0], word[0]), text)
 
 
 def _is_alone(nodes: Nodes) -> bool:

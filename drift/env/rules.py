@@ -146,7 +146,7 @@ def left_behind(at: At) -> Iterator[Fault]:
             subject=Path(path),
             found="gpu-node's block, from when its owner was the training user",
             wanted="no block: its owner is not the training user",
-            fix=f"remove the lines from '# >>> gpu-node' to '# <<< gpu-node' in {path}",
+            names={"FILE": path},
         )
 
 

@@ -113,9 +113,8 @@ def deprecated(at: At) -> Iterator[Fault]:
     nccl, torch = oldest(at.node), _torch(at.node)
     for line in _lines(at.node, at.wanted):
         if why := outdated(line.name, nccl, torch):
-            cause = "it does nothing, or only until the next release of the library"
             fix = _fix(line, "use the name that is read instead")
-            yield _fault(line, why, "a name that is read", cause, fix)
+            yield _fault(line, why, "a name that is read", "", fix)
 
 
 def _torch(state: NodeState) -> Version | None:
@@ -162,8 +161,7 @@ def invalid_value(at: At) -> Iterator[Fault]:
         taken = _misread(each)
         # Of NCCL's own files every line is judged below, with its quotes and blanks.
         if taken and (each.path not in conf or not _conf_trouble(_as_line(each), None)):
-            cause = "NCCL reports no error for a value that it cannot read"
-            yield _fault(each, f"{each.value!r} {taken}", "a value", cause, _value_fix(each))
+            yield _fault(each, f"{each.value!r} {taken}", "a value", "", _value_fix(each))
     for line in conf_lines(at.node.env):
         trouble = _deepspeed_trouble(line) if line.path == DEEPSPEED else None
         trouble = trouble or (
