@@ -200,7 +200,6 @@ def smi_fails(at: At) -> Iterator[Fault]:
             found=f"{len(state.smi.gpus)} of {len(own)} GPUs answer",
             wanted="each GPU of the PCI bus",
             cause=state.smi.output or "one may have fallen off the bus",
-            fix="look for NVRM and Xid in dmesg; a GPU that is off the bus needs a power cycle",
             fixable=False,
             severity="warning",
         )

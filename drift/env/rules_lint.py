@@ -68,7 +68,7 @@ def _fix(each: Setting, done: str, way_out: str = "remove the line {}") -> str:
     return f"{done} in {_where(each)}, or remove it" if done else out.format(_where(each))
 
 
-def _fault(each: Setting, found: str, wanted: str, cause: str, fix: str) -> Fault:
+def _fault(each: Setting, found: str, wanted: str, cause: str, fix: str, also: str = "") -> Fault:
     return Fault(
         Variable(each.name, _where(each)),
         found,
@@ -76,6 +76,7 @@ def _fault(each: Setting, found: str, wanted: str, cause: str, fix: str) -> Faul
         cause,
         fix,
         who=editor(each.path),
+        also=also,
     )
 
 
@@ -90,18 +91,16 @@ def unknown_variable(at: At) -> Iterator[Fault]:
                 fix = f"did you mean {meant}? {fix[0].upper()}{fix[1:]}"
             elif vain:
                 fix = f"the nearest is {vain}, which is no longer read: {fix}"
-            cause = _unread(line.name)
-            yield _fault(
-                line, f"no variable of that name: {line.name}", meant or "none", cause, fix
-            )
+            found = f"no variable of that name: {line.name}"
+            yield _fault(line, found, meant or "none", "", fix, _unread(line.name))
 
 
 def _unread(name: str) -> str:
     """Return who does not read a name, and which versions read the nearest real one."""
     library = "PyTorch" if name.upper().startswith("TORCH") else "NCCL"
-    cause = f"no {library} version has read this name: it has no effect, and no error shows that"
+    also = f"no {library} version has read this name"
     near, versions = real(name)
-    return f"{cause}; {near} is read by {versions}" if versions else cause
+    return f"{also}; {near} is read by {versions}" if versions else also
 
 
 def _conf_paths(state: NodeState) -> set[str]:
