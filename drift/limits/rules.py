@@ -184,7 +184,7 @@ def _below(state: NodeState, item: Item, floor: Floor) -> Fault:
         found=_session_value(state.limits, item),
         wanted=f"{floor.side}at least {limit(floor.least, item)} (proposed)",
         also="; ".join(filter(None, (_decided(state.limits, asked, item), floor.also))),
-        fix=f"add limits: {{{item}: {written}}} to the inventory, and the deploy sets it",
+        deploy=f"add limits: {{{item}: {written}}} to the inventory, and the deploy sets it",
         fixable=False,
         severity=None if stops else floor.severity,
         stops=stops,

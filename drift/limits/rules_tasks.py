@@ -51,7 +51,7 @@ def _session(state: LimitsState, value: int) -> Fault:
         subject=Limit("nproc"),
         found=f"{value} (the soft limit of a session{at})",
         wanted=f"at least {LEAST} (proposed)",
-        fix=f"add limits: {{nproc: {LEAST}}} to the inventory, and the deploy sets it",
+        deploy=f"add limits: {{nproc: {LEAST}}} to the inventory, and the deploy sets it",
         fixable=False,
         severity="warning",
     )

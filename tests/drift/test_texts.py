@@ -57,7 +57,7 @@ def runs(text: str) -> set[tuple[str, ...]]:
 
 
 def test_no_function_writes_the_text_of_its_row_again(faults: Mapping[str, list[Fault]]) -> None:
-    """Whoever changes the row would look at the report, and see no change."""
+    """A change of the row would not be seen in the report."""
     again = set()
     for name, found in faults.items():
         texts = {"cause": RULES[name].why, "fix": RULES[name].manual}
