@@ -245,7 +245,7 @@ class Rule(Row):
         is_kept = self.repair and not self.needs
         return f"{self._judged}; repaired with `{self.key}`" if is_kept else self._judged
 
-    @property
+    @cached_property
     def _judged(self) -> str:
         groups = " or ".join(" and ".join(map(_written, need)) for need in self.needs)
         several = "several nodes" if "several nodes" in self.when else ""
