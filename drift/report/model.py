@@ -95,7 +95,8 @@ class HostReport(_Part):
             return f"the node is {self.status}"
         if why := why_not_judged(rule, node):
             return why
-        if rule in RULES and RULES[rule].compares and len(node.nodes.states) < 2:
+        is_alone = node.nodes.others and len(node.nodes.states) < 2
+        if is_alone and rule in RULES and RULES[rule].compares:
             return "no other node was read"
         area = rule.partition(".")[0]
         unread = [

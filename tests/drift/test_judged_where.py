@@ -240,6 +240,9 @@ def test_a_rule_runs_where_nothing_says_why_not(ran: set[tuple[str, str]]) -> No
         ("shm.differs", {}, (), "it is judged where the inventory has several nodes"),
         ("shm.differs", {}, ("gone",), "no other node was read"),
         ("shm.differs", {}, ("gone", "b"), ""),
+        # It compares a single node with what the inventory pins.
+        ("toolchain.package-differs", {}, (), ""),
+        ("toolchain.package-differs", {}, ("gone",), "no other node was read"),
         ("shm.too-small", {"unreadable": [UNREAD]}, (), "shm.usage: no answer within 5 s"),
         ("limits.nofile", {"unreadable": [UNREAD]}, (), ""),
     ],
