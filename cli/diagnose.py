@@ -2,47 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
 import click
 
 from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import Choice
 
-if TYPE_CHECKING:
-    from gpu_node.diagnose.report import Now
-
 FORMATS = ("text", "json")
-
-
-def _now(inventory: str, rules: Iterable[str]) -> Now:
-    """Ask the nodes of an inventory, and return which of them some rules have a finding on."""
-    with loading():
-        from gpu_node.cli.asking import ask
-        from gpu_node.diagnose.report import Now
-        from gpu_node.drift.engine.registry import RULES
-        from gpu_node.drift.report.model import report_of
-
-    seen = ask(inventory)
-    hosts = report_of(inventory, seen).hosts
-    return Now(
-        judged={
-            rule: [
-                name
-                for name, host in hosts.items()
-                if host.error is None
-                and (rule not in RULES or RULES[rule].is_judged(seen[name].wanted))
-            ]
-            for rule in rules
-        },
-        found={
-            rule: [name for name, host in hosts.items() if rule in {f.rule for f in host.findings}]
-            for rule in rules
-        },
-        silent={name: host.error for name, host in hosts.items() if host.error is not None},
-    )
 
 
 @click.command(short_help="Name the root cause of a failed job from its logs.")
@@ -88,9 +54,11 @@ def diagnose(logs: tuple[str, ...], inventory: str | None, form: str) -> int:
     except LogError as error:
         raise click.UsageError(f"LOG: {error}") from None
     now = None
-    rules = [rule for candidate in answer.candidates for rule in candidate.cause.rules]
-    if inventory and rules:
-        now = _now(inventory, rules)
+    if inventory and any(each.cause.rules for each in answer.candidates):
+        from gpu_node.cli.asking import ask
+        from gpu_node.drift.report.model import report_of
+
+        now = report_of(inventory, ask(inventory))
     if form == FORMATS[0]:
         show(render(answer, now))
     else:

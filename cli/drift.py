@@ -178,7 +178,7 @@ def drift(
     if is_kept or before is not None:
         from gpu_node.cli.keeping import finished
 
-        report = finished(report, inventory, seen, before, is_kept, deep, mesh is not None)
+        report = finished(report, inventory, before, is_kept, deep, mesh is not None)
     if key is not None:
         from gpu_node.drift.report.anonymous import Anonymity
 

@@ -12,7 +12,6 @@ import click
 from gpu_node.cli.streams import print_error
 from gpu_node.cli.words import moment, wrong_since
 from gpu_node.drift.report.model import Report
-from gpu_node.drift.report.seen import Seen
 from gpu_node.history.anonymous_key import anonymous_key
 from gpu_node.history.compare import DEEP, MESH, Snapshot, snapshot
 from gpu_node.history.folder import Refused
@@ -79,7 +78,6 @@ def key_of_names() -> bytes:
 def finished(
     report: Report,
     inventory: str,
-    seen: Mapping[str, Seen],
     before: Before | None,
     is_kept: bool,
     deep: bool,
@@ -87,15 +85,15 @@ def finished(
 ) -> Report:
     """Return a report, compared with an earlier one if there is one; keep it if `is_kept`."""
     options = {DEEP: deep, MESH: every_login}
-    now = snapshot(report, seen, frozenset(name for name, is_on in options.items() if is_on))
+    now = snapshot(report, frozenset(name for name, is_on in options.items() if is_on))
     if is_kept:
         _keep(report, inventory, now, before.problem if before is not None else "")
     return report if before is None else compared(report, now, before)
 
 
-def kept(report: Report, inventory: str, seen: Mapping[str, Seen]) -> Report:
+def kept(report: Report, inventory: str) -> Report:
     """Keep the first report of an inventory, and return it."""
-    return finished(report, inventory, seen, None, is_kept=True, deep=False, every_login=False)
+    return finished(report, inventory, None, is_kept=True, deep=False, every_login=False)
 
 
 def _keep(report: Report, inventory: str, now: Snapshot, known: str) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -12,10 +11,15 @@ from rich.text import Text
 from gpu_node.diagnose.answer import Answer, Candidate
 from gpu_node.diagnose.cause import PREFIX, Cause, table
 from gpu_node.diagnose.match import Evidence
+from gpu_node.drift.engine.registry import RULES
+from gpu_node.drift.ranges import gathered
 from gpu_node.drift.report.entry import entry
 from gpu_node.facts.probe.redaction import redacted
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.plurals import counted
+
+if TYPE_CHECKING:
+    from gpu_node.drift.report.model import Report
 
 SCHEMA = 1
 _SIDES = {"machines": "your machines", "code": "your code", "neither": "a person"}
@@ -24,19 +28,7 @@ _SHOWN, _LISTED = 300, 10
 _NEXT = table("next")
 
 
-@dataclass(frozen=True)
-class Now:
-    """What the nodes have now: by rule those where it is judged, and those with a finding.
-
-    `silent`: the nodes without an answer, and why.
-    """
-
-    judged: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    found: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    silent: Mapping[str, str] = field(default_factory=dict)
-
-
-def render(answer: Answer, now: Now | None) -> RenderableType:
+def render(answer: Answer, now: Report | None) -> RenderableType:
     """Return the candidates, or the first failing lines, and what was read."""
     parts: list[RenderableType] = [*_verdict(answer)]
     for number, candidate in enumerate(answer.candidates, 1):
@@ -100,7 +92,7 @@ def _head(candidate: Candidate, number: int) -> Text:
     )
 
 
-def _body(title: Text, candidate: Candidate, now: Now | None) -> RenderableType:
+def _body(title: Text, candidate: Candidate, now: Report | None) -> RenderableType:
     cause = candidate.cause
     rows = [("what", redacted(candidate.says)), ("confirm", cause.confirm), ("do", cause.remedy)]
     head, *others = [(name, visible(text)) for name, text in rows if text]
@@ -109,17 +101,20 @@ def _body(title: Text, candidate: Candidate, now: Now | None) -> RenderableType:
     return entry(title, [head, *lines, *others, *checks])
 
 
-def _rules(cause: Cause, now: Now | None) -> Iterator[str]:
+def _rules(cause: Cause, now: Report | None) -> Iterator[str]:
     for rule in cause.rules:
         if now is None:
-            yield f"{rule}: gpu-node drift INVENTORY --only {rule}"
-        elif nodes := now.found.get(rule):
-            have = "have" if len(nodes) > 1 else "has"
-            yield f"{rule}: {', '.join(nodes)} {have} this finding now"
-        elif judged := now.judged.get(rule):
-            yield f"{rule}: no finding now on {', '.join(judged)}"
-        else:
-            yield f"{rule}: not judged on any node (gpu-node explain {rule} says when it is)"
+            by = rule in RULES and RULES[rule].judged_by
+            yield (
+                f"{rule}: judged {by}" if by else f"{rule}: gpu-node drift INVENTORY --only {rule}"
+            )
+            continue
+        found, clear, unknown = now.of_rule(rule)
+        says = [f"finding now on {', '.join(found)}"] if found else []
+        says += [f"no finding now on {', '.join(clear)}"] if clear else []
+        for why, names in gathered((why, name) for name, why in unknown.items()).items():
+            says.append(f"not judged on {', '.join(names)}: {why}")
+        yield f"{rule}: {'; '.join(says)}"
 
 
 def _words(line: Evidence) -> str:
@@ -136,7 +131,7 @@ def _flight(log: str, rank: int | None, waiting: str, error: str) -> Text:
     return Text(visible(f"flight recorder, {who}: {words}"))
 
 
-def as_json(answer: Answer, now: Now | None) -> dict[str, Any]:
+def as_json(answer: Answer, now: Report | None) -> dict[str, Any]:
     """Return the answer as plain data."""
     return {
         "schema": SCHEMA,
@@ -157,14 +152,14 @@ def as_json(answer: Answer, now: Now | None) -> dict[str, Any]:
             }
             for each in answer.flights
         ],
-        "no_answer": dict(now.silent) if now is not None else {},
+        "no_answer": now.silent if now is not None else {},
         "not_read": answer.size.lost,
         "lines": answer.size.lines,
         "logs": answer.logs,
     }
 
 
-def _candidate(candidate: Candidate, now: Now | None) -> dict[str, Any]:
+def _candidate(candidate: Candidate, now: Report | None) -> dict[str, Any]:
     cause = candidate.cause
     return {
         "cause": cause.id,
@@ -174,11 +169,13 @@ def _candidate(candidate: Candidate, now: Now | None) -> dict[str, Any]:
         "evidence": [_evidence(each) for each in candidate.evidence],
         "confirm": cause.confirm,
         "remedy": cause.remedy,
-        "rules": [
-            {"rule": each, "nodes": None if now is None else list(now.found.get(each, ()))}
-            for each in cause.rules
-        ],
+        "rules": [_rule(each, now) for each in cause.rules],
     }
+
+
+def _rule(rule: str, now: Report | None) -> dict[str, Any]:
+    found, _, unknown = now.of_rule(rule) if now is not None else (None, None, None)
+    return {"rule": rule, "nodes": found, "not_judged": unknown}
 
 
 def _evidence(line: Evidence) -> dict[str, Any]:

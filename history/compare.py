@@ -12,12 +12,10 @@ from math import inf
 from typing import NamedTuple
 
 from gpu_node.drift.engine.finding import Finding, Severity
-from gpu_node.drift.engine.registry import RULES
+from gpu_node.drift.engine.registry import RULES, why_not_judged
 from gpu_node.drift.engine.shown_facts import FACTS
-from gpu_node.drift.engine.switches import is_on
 from gpu_node.drift.report.change_words import ANSWER, ANSWERED
 from gpu_node.drift.report.model import HostReport, Report
-from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.signs import SEVERITY_STYLES
 from gpu_node.facts.node import NodeState
 
@@ -114,21 +112,12 @@ class Difference:
     added: list[str] = field(default_factory=list)
 
 
-def snapshot(report: Report, seen: Mapping[str, Seen], asked: frozenset[str]) -> Snapshot:
-    """Return what is kept of a report about the nodes `seen`."""
-
-    def why_off(node: str, rule: str) -> str:
-        wanted = seen[node].wanted
-        if rule not in RULES and not rule.endswith(_UNREADABLE):
-            return "this version has no such rule"
-        if not is_on(rule, wanted, report.day):
-            return "`checks` of the inventory turns it off"
-        is_judged = rule not in RULES or RULES[rule].is_judged(wanted)
-        return "" if is_judged else "the inventory does not ask for it any more"
-
+def snapshot(report: Report, asked: frozenset[str]) -> Snapshot:
+    """Return what is kept of a whole report."""
+    judged = {name: host.judged for name, host in report.hosts.items() if host.judged is not None}
     nodes = {name: node_of(host) for name, host in report.hosts.items()}
-    peers = frozenset(peer.name for node in seen.values() for peer in node.nodes)
-    return Snapshot(nodes, asked, peers, why_off)
+    peers = frozenset(peer.name for node in judged.values() for peer in node.nodes.peers)
+    return Snapshot(nodes, asked, peers, lambda node, rule: why_not_judged(rule, judged[node]))
 
 
 def node_of(host: HostReport) -> Node:

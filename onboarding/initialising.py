@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +31,7 @@ from gpu_node.onboarding.new_site import (
 )
 from gpu_node.onboarding.trust.passphrase import without_passphrase
 
-Keep = Callable[[Report, str, Mapping[str, Seen]], object]
+Keep = Callable[[Report, str], object]
 
 
 class Initialising:
@@ -48,7 +48,7 @@ class Initialising:
         console: UserConsole,
         ask: Callable[[str], dict[str, Seen]],
         again: bool = False,
-        keep: Keep = lambda report, inventory, seen: None,
+        keep: Keep = lambda report, inventory: None,
     ) -> None:
         key = without_passphrase(access.key, console)
         self.site = NewSite(folder, replace(access, key=key), console, again)
@@ -92,7 +92,7 @@ class Initialising:
             with deferred():  # a file that is half written would stay
                 self.site.suggest(nodes, states, places)
         report = report_of(inventory, seen)
-        self.keep(report, inventory, seen)
+        self.keep(report, inventory)
         elsewhere = {name: environments(text) for name, text in places.items()}
         view = View(report, elsewhere=elsewhere)
         self.console.show(table.render(view, self.console.width))

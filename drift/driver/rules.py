@@ -119,9 +119,7 @@ def dkms_missing(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
         subject="dkms",
         found="not installed",
         wanted="installed",
-        cause=f"nothing builds the module for {', '.join(lacking)}"
-        if lacking
-        else "nothing builds the module for a kernel update: the next boot loses the GPUs",
+        cause=f"nothing builds the module for {', '.join(lacking)}" if lacking else "",
         fix=f"{why}: once dkms has made its key, {_enrol(at.here)}; then build the module"
         if why
         else "install dkms (from EPEL on CentOS and Rocky)",
@@ -146,12 +144,8 @@ def headers_missing(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
                 subject=KernelRelease(kernel.name),
                 found="no headers",
                 wanted=f"those of {kernel.name}",
-                cause="it has its module, but dkms cannot build the next driver for it"
-                if has
-                else "dkms cannot build the module for it",
-                fix=f"install kernel-devel-{kernel.name} (linux-headers-{kernel.name} on Debian "
-                "and Ubuntu): exactly this one, the newest is for another kernel"
-                + ("" if is_chosen else "; or remove that kernel"),
+                cause="it has its module, but dkms cannot build the next driver for it" * has,
+                names={"KERNEL": kernel.name},
                 # Old kernels outlive their headers in the repositories: those are a person's.
                 # Debian's headers have dkms build at once, which Secure Boot may not let load.
                 fixable=not has and is_chosen and builds(at.here, at.want, version),

@@ -21,7 +21,7 @@ def too_old(at: At) -> Iterator[Fault]:
     version = (cuda_library.version if cuda_library else "") or at.node.driver.library
     by = ""
     if cuda_library and version != at.node.driver.library:
-        by = f"; programs load {cuda_library.path}, and the driver is {at.node.driver.library}"
+        by = f"programs load {cuda_library.path}, and the driver is {at.node.driver.library}"
     for prefix, environment in environments(at.node.nccl) if version else ():
         torch = environment.torch
         cuda = torch.cuda if torch else None
@@ -40,7 +40,7 @@ def too_old(at: At) -> Iterator[Fault]:
                 wanted=f"a torch for {other}"
                 if other
                 else f"branch {way or first}, for CUDA {cuda}",
-                cause=f"'The NVIDIA driver on your system is too old': torch finds no GPU{by}",
+                also=by,
                 fix="remove the folder of that libcuda from LD_LIBRARY_PATH or /etc/ld.so.conf.d"
                 if has
                 else _advice(way, other, torch_for(at.node, at.wanted, torch.version)),

@@ -16,7 +16,6 @@ from gpu_node.inventories.schema import DriverWanted
 
 # More errors of its SRAM in its life, or retired pages (of 64): clouds replace such a GPU.
 _MOST_SRAM, MOST_PAGES = 4, 60
-_RESET = "nvidia-smi --gpu-reset -i {} while nothing uses the GPU, or a reboot"
 _REPLACE = "run NVIDIA's field diagnostic, and have the GPU replaced"
 
 
@@ -32,7 +31,7 @@ def ecc(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
                 subject=about.Gpu(gpu.uuid),
                 found=f"{gpu.uncorrected} uncorrected since the driver was loaded",
                 wanted="0",
-                fix=f"{_RESET.format(gpu.uuid)}; if it happens again, have the GPU replaced",
+                names={"UUID": gpu.uuid},
                 # A GPU that remaps rows keeps new programs off the page (since Ampere).
                 stops=gpu.remap_failed is None,
             )
@@ -63,7 +62,7 @@ def row_remap(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
                 subject=about.Gpu(gpu.uuid),
                 found="a damaged row waits for a reset",
                 wanted="no such row",
-                fix=_RESET.format(gpu.uuid),
+                names={"UUID": gpu.uuid},
                 severity="warning",
             )
 
@@ -84,7 +83,7 @@ def page_retirement(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
                 found="a damaged page waits for a reset",
                 wanted="no such page",
                 cause="after an error of two bits no program can start on the GPU until then",
-                fix=_RESET.format(gpu.uuid),
+                names={"UUID": gpu.uuid},
                 severity="warning",
             )
 

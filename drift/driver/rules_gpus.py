@@ -26,12 +26,6 @@ from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.state import DriverState
 from gpu_node.inventories.schema import DriverWanted, NodeWanted
 
-_MIXED = (
-    "a job waits for the slowest GPU, has the memory of the smallest one, and its settings fit one "
-    "model; a card for a display is no GPU to train on"
-)
-
-
 _AWAY = "a GPU that lspci -k shows with 'Kernel driver in use: vfio-pci' is a virtual machine's"
 _BACK = (
     "to train on them here, remove them from vfio-pci: vfio-pci.ids= on the kernel command line or "
@@ -68,7 +62,7 @@ def mixed_gpus(at: At) -> Iterator[Fault]:
             subject="GPUs",
             found=counted(names),
             wanted="GPUs of one model",
-            cause="" if at.newcomer is None else f"{_MIXED}; it cannot be onboarded as it is",
+            also="" if at.newcomer is None else "it cannot be onboarded as it is",
             severity=None if at.newcomer is None else "error",
         )
     elif len(set(names)) > 1:
@@ -206,7 +200,6 @@ def smi_fails(at: At) -> Iterator[Fault]:
             found=f"{len(state.smi.gpus)} of {len(own)} GPUs answer",
             wanted="each GPU of the PCI bus",
             cause=state.smi.output or "one may have fallen off the bus",
-            fix="look for NVRM and Xid in dmesg; a GPU that is off the bus needs a power cycle",
             fixable=False,
             severity="warning",
         )

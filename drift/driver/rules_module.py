@@ -70,7 +70,6 @@ def _before_a_driver(state: DriverState) -> Iterator[Fault]:
             subject=LoadedModule("nouveau", state.kernels.running if state.kernels else ""),
             found="loaded",
             wanted="not loaded",
-            cause="it holds the GPUs, so the nvidia module finds none",
             fix="install the driver: the deploy then removes nouveau; if the console uses it, the "
             "node needs a reboot",
             fixable=False,
@@ -93,10 +92,7 @@ def secure_boot(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
                 subject=KernelRelease(kernel.name),
                 found=signature,
                 wanted="signed with a key that the firmware knows",
-                fix=f"mokutil --import {_key(boot, module) or signing_key(at.here)}, and confirm "
-                "it at the console during a boot"
-                + ("" if module.signer else "; then build again")
-                + "; or turn Secure Boot off in the firmware",
+                names={"KEY": _key(boot, module) or signing_key(at.here)},
             )
 
 
@@ -150,12 +146,11 @@ def not_loaded(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
     if is_built(kernel, version) or source_of(at.here, version):
         output = at.here.smi.output if at.here.smi else ""
         hard = hard_bars(at.here)
-        causes = [f"{shown(bar)} prevents loading" for bar in bars(at.here)]
         yield Fault(
             subject=LoadedModule("nvidia", kernel.name),
             found=f"not loaded ({output})" if output else "not loaded",
             wanted=f"{version} loaded",
-            cause="; ".join([*causes, "there are no GPUs until it is loaded"]),
+            also="; ".join(f"{shown(bar)} prevents loading" for bar in bars(at.here)),
             fix=f"{'; '.join(map(removal, hard))}; then: modprobe nvidia"
             if hard
             else "modprobe nvidia"
@@ -206,8 +201,7 @@ def no_signing_key(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
             subject="Secure Boot",
             found="on",
             wanted="off, or an enrolled key",
-            fix=f"mokutil --import {signing_key(at.here)}, and confirm it at the console during a "
-            "boot; or turn Secure Boot off in the firmware",
+            names={"KEY": signing_key(at.here)},
         )
 
 

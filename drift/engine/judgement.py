@@ -12,7 +12,7 @@ from gpu_node.drift.engine.compare import Unlikes
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.nodes import Judged
 from gpu_node.drift.engine.registry import RULES, Rule
-from gpu_node.drift.engine.rule import is_of
+from gpu_node.drift.engine.rule import TURNED_OFF, is_of
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.engine.subject import Thing
 from gpu_node.facts.node import NodeState
@@ -76,9 +76,9 @@ def _by(rules: Iterable[Rule], nodes: Mapping[str, Judged], before: Judgement) -
     muted = {name: [*each] for name, each in before.muted.items()}
     blamed = set(before.blamed)
     for rule in rules:
-        asked = {name: node for name, node in nodes.items() if rule.is_judged(node.wanted)}
-        on = {name: node for name, node in asked.items() if node.is_on(rule.id)}
-        off = {name: node for name, node in asked.items() if name not in on}
+        why = {name: rule.why_not_judged(node.wanted, node.nodes) for name, node in nodes.items()}
+        on = {name: node for name, node in nodes.items() if not why[name]}
+        off = {name: node for name, node in nodes.items() if why[name] == TURNED_OFF}
         judged = _between(rule, on) if rule.has_peers else Judgement(_own(rule, on))
         blamed |= judged.blamed
         for so_far, made in ((found, judged.findings), (muted, _own(rule, off))):

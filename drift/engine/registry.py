@@ -11,6 +11,7 @@ from graphlib import TopologicalSorter
 from gpu_node.drift.engine import rule
 from gpu_node.drift.engine.areas import modules
 from gpu_node.drift.engine.compare import faults
+from gpu_node.drift.engine.nodes import Judged
 from gpu_node.drift.engine.relation import Relation
 from gpu_node.drift.engine.rows import rows
 from gpu_node.drift.engine.rule import At, Fault, Rule, check
@@ -45,6 +46,15 @@ def _broken(relation: Relation, at: At) -> Iterator[Fault]:
 
 
 RULES = _in_order()
+
+
+def why_not_judged(rule_id: str, node: Judged) -> str:
+    """Return why a rule is not judged on a node, also one of another version; empty: it is."""
+    if rule_id in RULES:
+        return RULES[rule_id].why_not_judged(node.wanted, node.nodes)
+    if not is_unread(rule_id):
+        return "this version has no such rule"
+    return "" if node.is_on(rule_id) else rule.TURNED_OFF
 
 
 def is_unread(rule_id: str) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any, Generic, Literal, cast, get_args
 
@@ -15,10 +16,13 @@ from gpu_node.drift.engine.nodes import Newcomer, Nodes
 from gpu_node.drift.engine.relation import Relation
 from gpu_node.drift.engine.rows import Part, Several, has_key, rows
 from gpu_node.drift.engine.subject import Subject, Thing
+from gpu_node.drift.engine.switches import is_on
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import Switch
 from gpu_node.inventories.keys import keys_of
 from gpu_node.inventories.wanted import NodeWanted, unset
+
+_CAPITALS = re.compile("[A-Z_]{2,}")
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Fault:
     subject: Subject | str
     found: str
     wanted: str
-    # Where the rule's `why` and `manual` lack what this fault knows: a name, a number, a place.
+    # In place of the rule's `why` and `manual`, where those do not fit: see also `also`, `names`.
     cause: str = ""
     fix: str = ""
     # Whether the rule's step repairs it; None: if the rule has one.
@@ -46,6 +50,10 @@ class Fault:
     explained_by: tuple[str, ...] | None = None
     # Whose findings it may explain: of each rule that names this one, or of none.
     explains: Explains = "all"
+    # What this fault knows beside the rule's `why`, and before it.
+    also: str = ""
+    # What stands in place of words in capitals of `why` and `manual`: {"PATH": "/data"}.
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 def unknown(subject: str, state: NodeState, section: str) -> Fault:
@@ -114,6 +122,14 @@ Stops = Literal["", "every", "several", "logins", "asks", "unknown"]
 # its function reads the states of other nodes, and is run without one that breaks it. "comparing":
 # it does, and reports values that differ between nodes: it is judged after all others.
 When = Literal["several nodes", "a newcomer", "a job", "with peers", "comparing"]
+# Which command alone judges such a rule.
+_JUDGED_BY: dict[When, str] = {
+    "a newcomer": "by gpu-node onboard, of a server that is to become a node",
+    "a job": "by gpu-node check-job alone",
+}
+# Why a rule is not judged on a node.
+TURNED_OFF = "`checks` of the inventory turns it off"
+NO_JOBS = "gpu: none in the inventory: the node is not for jobs"
 
 
 class Repaired(Part):
@@ -219,32 +235,49 @@ class Rule(Row):
         return tuple(each.peer if isinstance(each, OnPeer) else each for each in self.explained_by)
 
     @property
+    def judged_by(self) -> str:
+        """Which command alone judges it; empty: each report does."""
+        return next((_JUDGED_BY[when] for when in self.when if when in _JUDGED_BY), "")
+
+    @property
     def judged(self) -> str:
         """When it is judged, and with which key the deploy repairs what it finds."""
-        if "a job" in self.when:
-            return "by gpu-node check-job alone"
-        if "a newcomer" in self.when:
-            return "by gpu-node onboard, of a server that is to become a node"
+        is_kept = self.repair and not self.needs
+        return f"{self._judged}; repaired with `{self.key}`" if is_kept else self._judged
+
+    @cached_property
+    def _judged(self) -> str:
         groups = " or ".join(" and ".join(map(_written, need)) for need in self.needs)
         several = "several nodes" if "several nodes" in self.when else ""
         has = ", and ".join(each for each in (several, groups) if each)
-        when = f"where the inventory has {has}" if has else "always"
-        return f"{when}; repaired with `{self.key}`" if self.repair and not groups else when
+        return self.judged_by or (f"where the inventory has {has}" if has else "always")
 
-    def is_judged(self, wanted: NodeWanted) -> bool:
-        """Whether the inventory has what `judged` says, and GPUs where the rule is about them."""
-        has_keys = not self.needs or any(
+    def why_not_judged(self, wanted: NodeWanted, nodes: Nodes) -> str:
+        """Return why it is not judged on a node; empty: it is.
+
+        TURNED_OFF only where nothing else is a reason: what it finds there is counted.
+        """
+        is_newcomer = nodes.newcomer is not None
+        lacks_keys = self.needs and not any(
             all(has_key(wanted, key) for key in group) for group in self.needs
         )
-        return has_keys and is_of(wanted, self.area, self.id)
+        if (
+            ("a newcomer" in self.when and not is_newcomer)
+            or ("a job" in self.when and nodes.task is None)
+            or ("several nodes" in self.when and not is_newcomer and _is_alone(nodes))
+            or lacks_keys
+        ):
+            return f"it is judged {self._judged}"
+        if not is_of(wanted, self.area, self.id):
+            return NO_JOBS
+        return "" if is_on(self.id, wanted, nodes.day) else TURNED_OFF
 
     def findings(self, state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Finding]:
-        """Yield the findings of this rule about one node, given the state of all its areas."""
-        if nodes.newcomer is None and (
-            "a newcomer" in self.when or ("several nodes" in self.when and _is_alone(nodes))
-        ):
-            return
-        if "a job" in self.when and nodes.task is None:
+        """Yield the findings of this rule about one node, given the state of all its areas.
+
+        So it does where `checks` turns it off: the caller counts them apart.
+        """
+        if self.why_not_judged(wanted, nodes) not in ("", TURNED_OFF):
             return
         for fault in self.check(At(self.area, state, wanted, nodes)):
             fixable = bool(self.steps) if fault.fixable is None else fault.fixable
@@ -270,7 +303,8 @@ class Rule(Row):
         if fixable and held and not by_deploy:
             by_deploy = f"set {held} in the inventory, and gpu-node deploy repairs it"
         ways = [Way("deploy", by_deploy)] if by_deploy else []
-        ways.append(Way(fault.who or self._person, fault.fix or self.manual))
+        ways.append(Way(fault.who or self._person, fault.fix or _filled(self.manual, fault)))
+        why = "; ".join(each for each in (fault.also, _filled(self.why, fault)) if each)
         return Finding(
             rule=self.id,
             severity=fault.severity or self.severity[0],
@@ -278,7 +312,7 @@ class Rule(Row):
             about=about,
             found=fault.found,
             wanted=fault.wanted,
-            cause=fault.cause or self.why,
+            cause=fault.cause or why,
             fix=OR.join(way.text for way in ways),
             ways=tuple(ways),
             fixable=fixable and not held,
@@ -303,6 +337,10 @@ class Rule(Row):
             or any(hook.is_unnamed(about, state) for hook in hooks().values())
         )
         return nodes.assumed.get(self.key, self.key if is_kept else "")
+
+
+def _filled(text: str, fault: Fault) -> str:
+    return _CAPITALS.sub(lambda word: fault.names.get(word[0], word[0]), text)
 
 
 def _is_alone(nodes: Nodes) -> bool:

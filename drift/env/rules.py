@@ -43,8 +43,7 @@ def user_missing(at: At) -> Iterator[Fault]:
             subject=User(user),
             found="no such user",
             wanted="the user who trains, on every node",
-            fix=f"useradd -m -s /bin/bash {user}, with the same uid as on the other nodes; or name "
-            "another one: launcher: {user: ...} in the inventory",
+            names={"USER": user},
         )
 
 
@@ -65,9 +64,7 @@ def not_writable(at: At) -> Iterator[Fault]:
             subject=Path(each.path),
             found="does not exist" if is_missing else f"not writable by {name}",
             wanted=f"a folder that {name} can write to",
-            cause="temporary files and sockets of jobs are there"
-            if is_tmp
-            else f"the home of {name}: caches of the hub, Triton and torch are there",
+            also="" if is_tmp else f"it is the home of {name}",
             fix=fix,
             severity=None if is_missing or is_tmp else "warning",
             stops=is_tmp,
@@ -146,7 +143,7 @@ def left_behind(at: At) -> Iterator[Fault]:
             subject=Path(path),
             found="gpu-node's block, from when its owner was the training user",
             wanted="no block: its owner is not the training user",
-            fix=f"remove the lines from '# >>> gpu-node' to '# <<< gpu-node' in {path}",
+            names={"FILE": path},
         )
 
 

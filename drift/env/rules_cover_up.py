@@ -57,10 +57,9 @@ def _hiding(each: Setting, state: NodeState, wanted: NodeWanted) -> Fault:
     out = _out(each)
     hidden: list[Finding] = [
         finding
-        for rule in (RULES[name] for name in hides.rules)
-        if rule.is_judged(wanted)
-        for finding in rule.findings(state, wanted, Nodes())
-        if rule.id not in _IF_STOPPING or (finding.stops and finding.severity == "error")
+        for rule in hides.rules
+        for finding in RULES[rule].findings(state, wanted, Nodes())
+        if rule not in _IF_STOPPING or (finding.stops and finding.severity == "error")
     ]
     severity: Severity = "warning" if hidden or each.name in _SLOW else "info"
     if hidden:

@@ -68,7 +68,7 @@ def _fix(each: Setting, done: str, way_out: str = "remove the line {}") -> str:
     return f"{done} in {_where(each)}, or remove it" if done else out.format(_where(each))
 
 
-def _fault(each: Setting, found: str, wanted: str, cause: str, fix: str) -> Fault:
+def _fault(each: Setting, found: str, wanted: str, cause: str, fix: str, also: str = "") -> Fault:
     return Fault(
         Variable(each.name, _where(each)),
         found,
@@ -76,6 +76,7 @@ def _fault(each: Setting, found: str, wanted: str, cause: str, fix: str) -> Faul
         cause,
         fix,
         who=editor(each.path),
+        also=also,
     )
 
 
@@ -90,18 +91,16 @@ def unknown_variable(at: At) -> Iterator[Fault]:
                 fix = f"did you mean {meant}? {fix[0].upper()}{fix[1:]}"
             elif vain:
                 fix = f"the nearest is {vain}, which is no longer read: {fix}"
-            cause = _unread(line.name)
-            yield _fault(
-                line, f"no variable of that name: {line.name}", meant or "none", cause, fix
-            )
+            found = f"no variable of that name: {line.name}"
+            yield _fault(line, found, meant or "none", "", fix, _unread(line.name))
 
 
 def _unread(name: str) -> str:
     """Return who does not read a name, and which versions read the nearest real one."""
     library = "PyTorch" if name.upper().startswith("TORCH") else "NCCL"
-    cause = f"no {library} version has read this name: it has no effect, and no error shows that"
+    also = f"no {library} version has read this name"
     near, versions = real(name)
-    return f"{cause}; {near} is read by {versions}" if versions else cause
+    return f"{also}; {near} is read by {versions}" if versions else also
 
 
 def _conf_paths(state: NodeState) -> set[str]:
@@ -113,9 +112,8 @@ def deprecated(at: At) -> Iterator[Fault]:
     nccl, torch = oldest(at.node), _torch(at.node)
     for line in _lines(at.node, at.wanted):
         if why := outdated(line.name, nccl, torch):
-            cause = "it does nothing, or only until the next release of the library"
             fix = _fix(line, "use the name that is read instead")
-            yield _fault(line, why, "a name that is read", cause, fix)
+            yield _fault(line, why, "a name that is read", "", fix)
 
 
 def _torch(state: NodeState) -> Version | None:
@@ -162,8 +160,7 @@ def invalid_value(at: At) -> Iterator[Fault]:
         taken = _misread(each)
         # Of NCCL's own files every line is judged below, with its quotes and blanks.
         if taken and (each.path not in conf or not _conf_trouble(_as_line(each), None)):
-            cause = "NCCL reports no error for a value that it cannot read"
-            yield _fault(each, f"{each.value!r} {taken}", "a value", cause, _value_fix(each))
+            yield _fault(each, f"{each.value!r} {taken}", "a value", "", _value_fix(each))
     for line in conf_lines(at.node.env):
         trouble = _deepspeed_trouble(line) if line.path == DEEPSPEED else None
         trouble = trouble or (

@@ -28,7 +28,7 @@ def disk_full(at: At[HostState, object]) -> Iterator[Fault]:
                 subject=Path(disk.point),
                 found="; ".join(shown) + (f" (it has {', '.join(others)})" if others else ""),
                 wanted=f"less than {_percent(_FULL, 1)} used",
-                fix=f"delete what is not needed: {largest(disk.point, not _bytes(disk))}",
+                names={"PATH": quote(disk.point)},
                 severity="error" if is_out else None,
                 stops=_is_of_jobs(disk),
             )
@@ -38,14 +38,11 @@ def disk_full(at: At[HostState, object]) -> Iterator[Fault]:
 def read_only(at: At[HostState, object]) -> Iterator[Fault]:
     for disk in at.here.disks or ():
         if disk.read_only:
-            point = quote(disk.point)
             yield Fault(
                 subject=Path(disk.point),
                 found="read-only",
                 wanted="writable",
-                fix="look in dmesg for errors of the disk: where it has such errors, unmount "
-                f"{point} and run fsck (XFS: xfs_repair; of / at a boot with fsck.mode=force), or "
-                f"replace the disk; else: mount -o remount,rw {point}",
+                names={"PATH": quote(disk.point)},
                 stops=_is_of_jobs(disk),
             )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from shlex import quote
 
 from gpu_node.drift.engine.finding import Severity
-from gpu_node.drift.engine.rule import At, Fault, check
+from gpu_node.drift.engine.rule import RULES, At, Fault, check
 from gpu_node.drift.engine.subject import Limit, Path
 from gpu_node.drift.host.machine import is_machine, trains
 from gpu_node.drift.limits import services
@@ -39,15 +39,6 @@ _BOUND = "raise the limit where sshd is started: the container's --ulimit, or it
 # The line that a deploy adds to the PAM stack of sshd, as distributions write it.
 PAM_LINE = "session    required   pam_limits.so"
 
-_CAUSES: dict[Item, str] = {
-    "nofile": "tokenising with many processes and NCCL's sockets end in "
-    "'OSError: [Errno 24] Too many open files'; NCCL raises its limit only to the hard limit",
-    "memlock": "InfiniBand memory cannot be registered: 'Call to ibv_create_qp failed' or "
-    "'Call to ibv_reg_mr failed'",
-    "nproc": "processes and threads of a user: 'fork: retry: Resource temporarily unavailable', "
-    "'can't start new thread', or OpenBLAS's 'pthread_create failed'",
-}
-
 
 @dataclass(frozen=True)
 class Floor:
@@ -55,10 +46,10 @@ class Floor:
 
     least: int
     proposed: Value
-    cause: str
     severity: Severity
     # "hard " where the soft limit is not judged.
     side: str = ""
+    also: str = ""
 
 
 # Proposed. CentOS 7 grants 4096 open files; cluster tools set 20480 and more (OCI, Soperator), and
@@ -67,13 +58,8 @@ class Floor:
 _OPEN_FILES, _PROPOSED_FILES = 16384, 131072
 # NCCL's user guide asks for unlimited, AWS's checks for 16 GiB. Without InfiniBand or RoCE nothing
 # of NCCL locks memory: less than the kernel's default since 5.16 is only named.
-_REGISTERED = Floor(16 << 30, "unlimited", _CAUSES["memlock"], "warning")
-_LOCKED = Floor(
-    8 << 20,
-    "unlimited",
-    f"no InfiniBand or RoCE port is active here; with one, {_CAUSES['memlock']}",
-    "info",
-)
+_REGISTERED = Floor(16 << 30, "unlimited", "warning")
+_LOCKED = Floor(8 << 20, "unlimited", "info", also="no InfiniBand or RoCE port is active here")
 
 
 def _session_value(state: LimitsState, item: Item) -> str:
@@ -120,7 +106,7 @@ def _manual_fix(state: LimitsState, wanted: LimitsWanted, item: Item) -> str | N
 
 
 def _decided(state: LimitsState, wanted: LimitsWanted, item: Item) -> str:
-    """Return which lines of the files set what the session lacks, in front of a cause."""
+    """Return which lines of the files set what the session lacks."""
     now = deciding(state, state.files or (), item)
     lines = [now[kind] for kind in lacking(state, wanted, item) if kind in now]
     low = {f"{quote(line.path)} line {line.line}": line for line in lines}
@@ -129,7 +115,7 @@ def _decided(state: LimitsState, wanted: LimitsWanted, item: Item) -> str:
         for where, each in low.items()
         if not suffices(each, wanted, item)
     ]
-    return f"{' and '.join(named)} decide{'' if named[1:] else 's'} now; " if named else ""
+    return f"{' and '.join(named)} decide{'' if named[1:] else 's'} now" if named else ""
 
 
 def _line(state: LimitsState, wanted: LimitsWanted, item: Item) -> str:
@@ -163,7 +149,7 @@ def _soft(state: LimitsState, item: Item) -> Value | None:
 
 def cause_of(item: Item) -> str:
     """Return what happens where a limit is too low."""
-    return _CAUSES[item]
+    return RULES[f"limits.{item}"].why
 
 
 def too_low(
@@ -181,7 +167,7 @@ def too_low(
         subject=Limit(item),
         found=_session_value(state, item),
         wanted=expected,
-        cause=f"{_decided(state, wanted, item)}{_CAUSES[item]}",
+        also=_decided(state, wanted, item),
         fix=manual_fix or f"raise {item} to {expected} in {where}",
         fixable=manual_fix is None,
         stops=stops,
@@ -197,8 +183,8 @@ def _below(state: NodeState, item: Item, floor: Floor) -> Fault:
         subject=Limit(item),
         found=_session_value(state.limits, item),
         wanted=f"{floor.side}at least {limit(floor.least, item)} (proposed)",
-        cause=f"{_decided(state.limits, asked, item)}{floor.cause}",
-        fix=f"add limits: {{{item}: {written}}} to the inventory, and the deploy sets it",
+        also="; ".join(filter(None, (_decided(state.limits, asked, item), floor.also))),
+        deploy=f"add limits: {{{item}: {written}}} to the inventory, and the deploy sets it",
         fixable=False,
         severity=None if stops else floor.severity,
         stops=stops,
@@ -239,7 +225,7 @@ def nofile(at: At) -> Iterator[Fault]:
         if not above_nr_open(limits, expected):
             yield from too_low(limits, expected, "nofile")
     elif trains(at.node, at.wanted) and "hard" in _lacking(limits, "nofile", _OPEN_FILES):
-        floor = Floor(_OPEN_FILES, proposed_files(limits), _CAUSES["nofile"], "warning", "hard ")
+        floor = Floor(_OPEN_FILES, proposed_files(limits), "warning", "hard ")
         yield _below(at.node, "nofile", floor)
 
 
@@ -314,7 +300,7 @@ def _of_slurmd(node: NodeState, wanted: LimitsWanted) -> Iterator[Fault]:
             found=f"hard {limit(getattr(service.limits, item).hard, item)}",
             wanted=limit(value, item),
             cause=f"the jobs of Slurm get at most the limits of slurmd, not those of a login: "
-            f"{_CAUSES[item]}",
+            f"{cause_of(item)}",
             fix=fix,
             fixable=bool(place) and not is_written and line is None and is_known(state),
             severity="warning" if is_written else None,
@@ -427,8 +413,7 @@ def stack_unlimited(at: At[LimitsState, LimitsWanted]) -> Iterator[Fault]:
         subject=Limit("stack"),
         found="unlimited",
         wanted=expected,
-        cause=f"{_decided(at.here, at.want, 'stack')}with 'ulimit -s unlimited' glibc gives NCCL's "
-        "threads stacks of 2 MB, and they overflow (NCCL before 2.28)",
+        also=_decided(at.here, at.want, "stack"),
         fix=manual_fix
         or f"set the soft stack limit to {expected} in "
         + own_files(at.here, at.want)[-1]

@@ -10,7 +10,7 @@ from gpu_node.drift.engine.finding import Severity
 from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Limit
 from gpu_node.drift.limits.pam_limits import deciding, lacking
-from gpu_node.drift.limits.rules import cause_of, too_low
+from gpu_node.drift.limits.rules import too_low
 from gpu_node.facts.limits.state import Ceiling, LimitsState
 from gpu_node.inventories.schema import LimitsWanted
 
@@ -51,8 +51,7 @@ def _session(state: LimitsState, value: int) -> Fault:
         subject=Limit("nproc"),
         found=f"{value} (the soft limit of a session{at})",
         wanted=f"at least {LEAST} (proposed)",
-        cause=cause_of("nproc"),
-        fix=f"add limits: {{nproc: {LEAST}}} to the inventory, and the deploy sets it",
+        deploy=f"add limits: {{nproc: {LEAST}}} to the inventory, and the deploy sets it",
         fixable=False,
         severity="warning",
     )
@@ -65,7 +64,7 @@ def _ceiling(least: Ceiling, expected: int, severity: Severity | None) -> Fault:
         subject=Limit("nproc", name),
         found=str(least.value),
         wanted=f"at least {expected}{proposed}",
-        cause=f"{least.place} is the smallest limit of {cause_of('nproc')}",
+        also=f"{least.place} is the smallest limit of processes and threads",
         fix=fix,
         fixable=False,
         severity=severity,

@@ -42,13 +42,11 @@ def environment_closed(at: At) -> Iterator[Fault]:
     for each in at.node.env.closed or ():
         if each.environment in unseen:
             continue
-        place, is_within = quote(each.place), is_below(each.place, [each.environment])
+        is_within = is_below(each.place, [each.environment])
         yield Fault(
             subject=Prefix(each.environment),
             found=f"closed to {user}: {each.place} (mode {each.mode}, owner {each.owner})",
             wanted=f"an environment that {user} can use",
-            fix=f"chmod -R a+rX {quote(each.environment)}"
-            if is_within
-            else f"create the environment, with its Python, where {user} can read it; or chmod a+x "
-            f"{place}: every user may then pass through it, and not list it",
+            fix=f"chmod -R a+rX {quote(each.environment)}" if is_within else "",
+            names={"USER": user, "FOLDER": quote(each.place)},
         )

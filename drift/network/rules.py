@@ -88,7 +88,7 @@ def interface_down(at: At) -> Iterator[Fault]:
         subject=Interface(link.name),
         found="up, without a carrier" if link.up else "down",
         wanted="up",
-        fix=f"ip link set {link.name} up, and look at its cable and switch port",
+        names={"NAME": link.name},
     )
 
 
@@ -260,8 +260,7 @@ def _override_fault(
         subject=_about(place),
         found=f"{place.value!r}{f' ({place.origin})' if place.origin else ''}",
         wanted=f"no {IFNAME}, so that each node's {CONF} counts",
-        cause="deepspeed exports each NCCL* variable of its shell to all nodes, "
-        f"and overrides their own values: {where} would look for this node's interface",
+        also=f"{where} would look for this node's interface",
         fix=fix,
         who=_editor(place),
         fixable=fixable,

@@ -20,6 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from gpu_node.drift.engine.nodes import Judged
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.report.model import Report, Summary, Tool
 from gpu_node.drift.report.seen import Seen
@@ -34,7 +35,7 @@ _NAMED = {"GpuContainer", "Name", "Peer", "User"}
 _EVERYWHERE = {"all", "docker", "http", "https", "nobody", "none", "root", "unlimited"}
 # Fields that begin with an area, and those that programs read, or no format writes.
 _OF_AREA, _AS_THEY_ARE = {"entry", "fact", "rule"}, {"comparison", "packed", "severity", "status"}
-_WITHOUT_NAMES = (Seen, Summary, Tool)
+_WITHOUT_NAMES = (Judged, Summary, Tool)
 # Of a path in the system's folders what is in such paths of those files stays, and each program;
 # of any other path these names alone.
 _ROOT = r"/(?:etc|usr|lib\w*|s?bin|boot|dev(?!/shm/)|proc|run|sys|var)"

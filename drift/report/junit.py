@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterator
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from gpu_node.drift.engine.finding import Finding
-from gpu_node.drift.engine.registry import RULES, is_unread
-from gpu_node.drift.engine.rule import is_of
-from gpu_node.drift.engine.switches import is_on
+from gpu_node.drift.engine.registry import RULES, is_unread, why_not_judged
+from gpu_node.drift.engine.rule import NO_JOBS
 from gpu_node.drift.report.formats import Page
-from gpu_node.drift.report.model import HostReport, Report
+from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.view import View, switch
 from gpu_node.inventories.escape import visible
 
@@ -58,16 +57,19 @@ def _cases(name: str, report: Report) -> Collection[Element]:
     cases = {_ANSWER: _case(name, _ANSWER)}
     if host.error is not None:
         _problem(cases[_ANSWER], _NO_ANSWER, host.status, host.error, host.error)
-    findings: dict[str, list[Finding]] = {rule: [] for rule in _judged(host, report)}
+    why = {rule: why_not_judged(rule, host.judged) for rule in RULES if host.judged}
+    findings: dict[str, list[Finding]] = {rule: [] for rule in why if not why[rule]}
     for finding in host.findings:
         findings.setdefault(finding.rule, []).append(finding)
     for rule, found in findings.items():
         cases[rule] = _case(name, rule)
         _judge(cases[rule], found)
-    for rule, why in {**{off.rule: switch(off) for off in host.off}, **_not_for_jobs(host)}.items():
+    skipped = {off.rule: switch(off) for off in host.off}
+    skipped |= {rule: NO_JOBS for rule in why if why[rule] == NO_JOBS}
+    for rule, message in skipped.items():
         if rule not in cases:
             cases[rule] = _case(name, rule)
-            SubElement(cases[rule], "skipped", {"message": _text(why)})
+            SubElement(cases[rule], "skipped", {"message": _text(message)})
     return cases.values()
 
 
@@ -102,30 +104,6 @@ def _lines(finding: Finding) -> str:
         "because of": f"{root.rule} on {root.node} ({root.subject})" if root else "",
     }
     return "\n".join(f"{label}: {_text(text)}" for label, text in lines.items() if text)
-
-
-def _judged(host: HostReport, report: Report) -> Iterator[str]:
-    """Yield the rules that judged a node, in the order of a report."""
-    if (seen := host.seen) is None:
-        return
-    several = len(report.hosts) > 1 or len(seen.nodes) > 1
-    for rule in RULES.values():
-        is_left_out = "a newcomer" in rule.when or ("a job" in rule.when and seen.task is None)
-        if is_left_out or ("several nodes" in rule.when and not several):
-            continue
-        if is_on(rule.id, seen.wanted, report.day) and rule.is_judged(seen.wanted):
-            yield rule.id
-
-
-def _not_for_jobs(host: HostReport) -> dict[str, str]:
-    """Return the rules that are not judged of a node because no job runs there, with the reason."""
-    return {
-        rule.id: "gpu: none in the inventory: the node is not for jobs"
-        for rule in RULES.values()
-        if host.seen
-        and "a newcomer" not in rule.when
-        and not is_of(host.seen.wanted, rule.area, rule.id)
-    }
 
 
 def _text(words: str) -> str:

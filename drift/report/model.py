@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date, datetime, timezone
 from functools import partial
 from importlib.metadata import version
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, PlainSerializer
 
@@ -16,7 +16,7 @@ from gpu_node.drift.engine.compare import Difference, differences
 from gpu_node.drift.engine.finding import Finding, OffFinding, Severity
 from gpu_node.drift.engine.judgement import Judgement
 from gpu_node.drift.engine.nodes import Judged, Nodes
-from gpu_node.drift.engine.registry import is_unread
+from gpu_node.drift.engine.registry import RULES, is_unread, why_not_judged
 from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.drift.engine.switches import switch_of
 from gpu_node.drift.report.changes import Changes
@@ -83,8 +83,43 @@ class HostReport(_Part):
     lacks_password: bool = Field(default=False, exclude=True)
     # Whether it is for jobs: it is not with `gpu: none`; not part of the JSON.
     runs_jobs: bool = Field(default=True, exclude=True)
-    # What it was judged by; None: it was not, or its findings are a part. Not part of the JSON.
-    seen: InstanceOf[Seen] | None = Field(default=None, exclude=True, repr=False)
+    # What was judged of it; None: nothing, or its findings are a part. Not part of the JSON.
+    judged: InstanceOf[Judged] | None = Field(default=None, exclude=True, repr=False)
+
+    def why_unknown(self, rule: str) -> str:
+        """Return why the node may have what a rule looks for, though it found nothing; or nothing.
+
+        A rule may look at any value of its area.
+        """
+        if (node := self.judged) is None:
+            return f"the node is {self.status}"
+        if why := why_not_judged(rule, node):
+            return why
+        is_alone = node.nodes.others and len(node.nodes.states) < 2
+        if is_alone and rule in RULES and RULES[rule].compares:
+            return "no other node was read"
+        area = rule.partition(".")[0]
+        unread = [
+            *(
+                f"{each.section}: {each.reason}"
+                for each in node.state.unreadable
+                if each.area == area
+            ),
+            *(
+                f"{each.subject}: {each.found}"
+                for each in self.findings
+                if each.rule == f"{area}.unreadable"
+            ),
+        ]
+        return unread[0] if unread else ""
+
+
+class OfRule(NamedTuple):
+    """The nodes with a finding of a rule, those without one, and the others with the reason."""
+
+    found: list[str]
+    clear: list[str]
+    unknown: dict[str, str]
 
 
 class Summary(_Part):
@@ -127,6 +162,23 @@ class Report(_Part):
         """Return the report of some nodes, with the findings, also those off, that `keep` keeps."""
         hosts = {name: _less(self.hosts[name], partial(keep, name)) for name in nodes}
         return self.model_copy(update={"hosts": hosts, "summary": _summary(hosts)})
+
+    @property
+    def silent(self) -> dict[str, str]:
+        """The nodes that gave no report, and why."""
+        return {name: each.error for name, each in self.hosts.items() if each.error is not None}
+
+    def of_rule(self, rule: str) -> OfRule:
+        """Return what is known of a rule: its findings, and where it has none."""
+        of = OfRule([], [], {})
+        for name, host in self.hosts.items():
+            if any(each.rule == rule for each in host.findings):
+                of.found.append(name)
+            elif why := host.why_unknown(rule):
+                of.unknown[name] = why
+            else:
+                of.clear.append(name)
+        return of
 
     @property
     def in_jobs(self) -> list[str]:
@@ -203,7 +255,10 @@ def build(
     judged = judged or judge(nodes)
     hosts = {
         name: _host(
-            node, judged.findings.get(name, []), _off(node, judged.muted.get(name, ()), day)
+            node,
+            nodes.get(name),
+            judged.findings.get(name, []),
+            _off(node, judged.muted.get(name, ()), day),
         )
         for name, node in seen.items()
     }
@@ -255,7 +310,9 @@ def _off(node: Seen, muted: Iterable[Finding], day: date) -> list[OffFinding]:
     ]
 
 
-def _host(node: Seen, findings: list[Finding], off: list[OffFinding]) -> HostReport:
+def _host(
+    node: Seen, judged: Judged | None, findings: list[Finding], off: list[OffFinding]
+) -> HostReport:
     if node.state is None:
         status: Status = "unreadable" if node.reached else "unreachable"
         return HostReport(status=status, error=node.error, runs_jobs=not node.wanted.is_cpu_node)
@@ -270,7 +327,7 @@ def _host(node: Seen, findings: list[Finding], off: list[OffFinding]) -> HostRep
         without_root=node.without_root,
         lacks_password=node.lacks_password,
         runs_jobs=not node.wanted.is_cpu_node,
-        seen=node,
+        judged=judged,
     )
 
 
@@ -286,7 +343,7 @@ def _less(host: HostReport, keep: Callable[[Finding], bool]) -> HostReport:
     kept = [finding for finding in host.findings if keep(finding)]
     status = host.status if host.error is not None else _status(kept)
     off = [finding for finding in host.off if keep(finding)]
-    changed = {"findings": kept, "off": off, "status": status, "seen": None}
+    changed = {"findings": kept, "off": off, "status": status, "judged": None}
     return host.model_copy(update=changed)
 
 

@@ -10,10 +10,6 @@ from gpu_node.drift.engine.subject import Thing
 from gpu_node.facts.shm.ipc import OWN_FILE, RemoveIpc, Setting
 
 _KEY = "shm: {remove_ipc: false}"
-_CAUSE = (
-    "when the last session of {user} ends, logind deletes what {user} has in /dev/shm, also of a "
-    "job that still runs: 'unlink shared memory /dev/shm/nccl-... failed', or a hang"
-)
 
 
 @check("shm.remove-ipc")
@@ -43,7 +39,8 @@ def _removes(ipc: RemoveIpc, is_named: bool) -> Fault:
         subject=Thing("RemoveIPC"),
         found=f"yes, by {where}",
         wanted="no",
-        cause=_CAUSE.format(user=ipc.user),
+        cause="" if ipc.concerns_user else f"logind spares {ipc.user}, and no other ordinary user",
+        names={"USER": ipc.user},
         fix=fix,
         fixable=is_named and is_ours_last,
     )

@@ -12,11 +12,6 @@ from gpu_node.facts.host.state import Memory
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.schema import NodeWanted, format_size
 
-_ONCE_FULL = (
-    "a tmpfs is memory and swap: once it is full the kernel kills processes, which frees "
-    "nothing of it"
-)
-
 
 @check("shm.above-memory")
 def above_memory(at: At) -> Iterator[Fault]:
@@ -30,7 +25,7 @@ def above_memory(at: At) -> Iterator[Fault]:
             subject="shm.size" if impossible else "shm.size beyond memory",
             found=f"{format_size(asked)} wanted, {_where(at.node, usable, memory)}",
             wanted=f"at most {size(usable)}",
-            cause=_ONCE_FULL + ("; the deploy does not apply this size" if impossible else ""),
+            also="the deploy does not apply this size" if impossible else "",
             fix=f"lower shm.size, to {format_size(half(usable))} for example",
             severity=None if impossible else "warning",
             # It is not applied: what asks for it ends with the size.

@@ -369,8 +369,7 @@ def unknown_keys(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator
                 peer=peer.name,
                 words=f"no {', '.join(kinds)} key by {' or '.join(by)}",
                 wanted=", ".join(key for key in keys if _kind(key) in kinds),
-                cause="ssh asks for a confirmation that a launcher cannot give: 'Host key "
-                "verification failed', or rank 0 waits for ever",
+                cause="",
                 wants=_THEIR_KEYS,
                 **_lines_of(state.ssh, peer),
             )

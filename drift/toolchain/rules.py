@@ -91,9 +91,9 @@ def cmake_shadowed(at: At[ToolchainState, ToolchainWanted]) -> Iterator[Fault]:
         found=_shown(shadow),
         wanted=_shown(right[0]) if right else f"{version} or newer in {LINK_DIR}",
         cause=f"PATH of a non-interactive shell reaches {shadow.path} first: builds use that one",
-        fix=f"remove {shadow.path} (conda remove cmake, pip uninstall cmake), or put {LINK_DIR} "
-        "before it in PATH"
+        fix=""
         if ahead
         else _linking(at.here.cmake, version, f"link the programs of {version} in {LINK_DIR}"),
+        names={"FILE": shadow.path},
         fixable=not ahead,
     )

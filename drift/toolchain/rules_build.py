@@ -83,14 +83,12 @@ def cuda_mismatch(at: At) -> Iterator[Fault]:
                 stops=stops,
             )
         elif deepspeed is not None and deepspeed_refuses(nvcc.version, cuda, deepspeed):
-            hidden = "; DS_SKIP_CUDA_CHECK=1 hides it" if build.skips else ""
             yield Fault(
                 subject=Prefix(prefix),
                 found=f"CUDA {nvcc.version} ({nvcc.path})",
                 wanted=f"CUDA {cuda}, which torch was compiled with",
-                cause=f"{_JIT}, and ends with 'DeepSpeed Op Builder: Installed CUDA version "
-                f"{nvcc.version} does not match the version torch was compiled with {cuda}'"
-                f"{hidden}",
+                also="DS_SKIP_CUDA_CHECK=1 hides it" if build.skips else "",
+                names={"NVCC": nvcc.version, "TORCH": cuda},
                 fix=_toolkit_fix(at.node, build, cuda),
                 severity="warning" if build.skips else "error",
                 stops=stops,
@@ -261,8 +259,8 @@ def ninja(at: At) -> Iterator[Fault]:
                 subject=Package("ninja", prefix),
                 found=_no_program(build),
                 wanted=f"{prefix}/bin/ninja, first in PATH",
-                cause="'Ninja is required to load C++ extensions': torch starts the ninja in the "
-                "PATH of a launcher's shell, which is not the PATH of an activated environment",
+                also="torch starts the ninja in the PATH of a launcher's shell, which is not that "
+                "of an activated environment",
                 fix=_path_fix(prefix),
                 fixable=False,
                 stops=_are_deepspeeds(at),

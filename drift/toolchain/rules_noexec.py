@@ -24,8 +24,7 @@ def noexec(at: At) -> Iterator[Fault]:
             subject=Path(each.folder),
             found=f"{each.mount} is mounted with noexec",
             wanted="a mount without noexec",
-            cause=f"{_LOADS[each.variable]} from there: it ends with 'failed to map segment from "
-            "shared object'",
+            also=f"{_LOADS[each.variable]} from there",
             fix=f"mount -o remount,exec {quote(each.mount)}, and remove noexec from its line in "
             f"/etc/fstab, or from its unit; or set {each.variable} to a folder on another file "
             "system",

@@ -60,13 +60,14 @@ def without() -> dict[str, HostReport]:
 
 
 def others(report: Report) -> dict[str, HostReport]:
-    """What is reported of the healthy nodes, less the findings that name the hostile one."""
+    """What is reported of the healthy nodes, less what names the hostile one."""
     return {
         name: host.model_copy(
             update={
                 "findings": [
                     each for each in host.findings if NAME not in json.dumps(each.model_dump())
-                ]
+                ],
+                "judged": None,
             }
         )
         for name, host in report.hosts.items()

@@ -11,13 +11,16 @@ import pytest
 
 from gpu_node.drift.engine.check import judge
 from gpu_node.drift.engine.nodes import Judged, Nodes
-from gpu_node.drift.engine.registry import RULES, Rule
+from gpu_node.drift.engine.registry import RULES, Rule, why_not_judged
+from gpu_node.drift.engine.rule import TURNED_OFF, At, Check, Fault
 from gpu_node.drift.report.seen import Seen
+from gpu_node.facts.areas import AREAS
+from gpu_node.facts.probe.peers import Peer
 from gpu_node.inventories.keys import flat_key, keys_of
 from gpu_node.inventories.schema import NodeWanted
 from tests.case_files import Case
 from tests.drift import newcomer, states
-from tests.drift.reports import report
+from tests.drift.reports import GONE, report
 from tests.drift.rule_cases import ALL, nodes_of
 
 KEYS = {flat_key(each.path): each for each in keys_of(NodeWanted)}
@@ -171,3 +174,91 @@ def test_gpus_that_are_missing_are_found_without_a_driver_in_the_inventory() -> 
     (finding,) = [each for each in findings if each.rule == "driver.gpu-differs"]
     assert (finding.subject, finding.found, finding.wanted) == ("count", "0", "8")
     assert finding.severity == "error"
+
+
+PEERS = tuple(Peer(name=name, address=name) for name in ("a", "off", "cpu", "gone"))
+AROUND: dict[str, dict[str, Any]] = {
+    "a": {"launcher": None},
+    "off": {"checks": dict.fromkeys(AREAS, False)},
+    "cpu": {"gpu_model": "none"},
+}
+UNREAD = {"area": "shm", "section": "shm.usage", "reason": "no answer within 5 s"}
+NEWCOMER = "by gpu-node onboard, of a server that is to become a node"
+WHY = {
+    (
+        "toolchain.pdsh",
+        "a",
+    ): "it is judged where the inventory has several nodes, and `launcher.kind`",
+    ("network.route-wrong", "a"): f"it is judged {NEWCOMER}",
+    ("job.batch", "a"): "it is judged by gpu-node check-job alone",
+    ("shm.too-small", "a"): "",
+    ("shm.too-small", "off"): "`checks` of the inventory turns it off",
+    ("shm.too-small", "cpu"): "gpu: none in the inventory: the node is not for jobs",
+    ("shm.too-small", "gone"): "the node is unreachable",
+    ("shm.unreadable", "a"): "",
+    ("shm.unreadable", "off"): "`checks` of the inventory turns it off",
+    ("shm.no-rule", "a"): "this version has no such rule",
+}
+
+
+@pytest.fixture(name="ran")
+def _ran(monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str]]:
+    """The rules whose functions run, each with the node."""
+    ran = set()
+
+    def spied(rule: Rule, own: Check) -> Check:
+        def spy(at: At) -> Iterator[Fault]:
+            ran.add((rule.id, at.nodes.name))
+            return own(at)
+
+        return spy
+
+    for rule in RULES.values():
+        monkeypatch.setitem(vars(rule), "check", spied(rule, rule.check))
+    return ran
+
+
+def test_a_rule_runs_where_nothing_says_why_not(ran: set[tuple[str, str]]) -> None:
+    """And where it is turned off: what it finds there is counted, and is no finding."""
+    nodes = {name: replace(states.seen(**each), nodes=PEERS) for name, each in AROUND.items()}
+    hosts = report({**nodes, "gone": GONE}).hosts
+    for name in AROUND:
+        judged = hosts[name].judged
+        assert judged is not None
+        why = {each: why_not_judged(each, judged) for each in RULES}
+        assert {each for each, on in ran if on == name} == {
+            rule for rule, reason in why.items() if reason in ("", TURNED_OFF)
+        }
+        # All values were read, and other nodes were.
+        assert why == {rule: hosts[name].why_unknown(rule) for rule in RULES}
+    assert {pair: hosts[pair[1]].why_unknown(pair[0]) for pair in WHY} == WHY
+
+
+@pytest.mark.parametrize(
+    ("rule", "found", "others", "why"),
+    [
+        ("shm.differs", {}, (), "it is judged where the inventory has several nodes"),
+        ("shm.differs", {}, ("gone",), "no other node was read"),
+        ("shm.differs", {}, ("gone", "b"), ""),
+        # It compares a single node with what the inventory pins.
+        ("toolchain.package-differs", {}, (), ""),
+        ("toolchain.package-differs", {}, ("gone",), "no other node was read"),
+        ("shm.too-small", {"unreadable": [UNREAD]}, (), "shm.usage: no answer within 5 s"),
+        ("limits.nofile", {"unreadable": [UNREAD]}, (), ""),
+    ],
+)
+def test_what_a_rule_did_not_know(
+    rule: str, found: dict[str, Any], others: tuple[str, ...], why: str
+) -> None:
+    """A value of its area that was not read, or the only other node."""
+    peers = tuple(Peer(name=name, address=name) for name in ("a", *others))
+    healthy = replace(states.seen(found), nodes=peers)
+    seen = {name: GONE if name == "gone" else healthy for name in ("a", *others)}
+    assert report(seen).hosts["a"].why_unknown(rule) == why
+
+
+def test_a_rule_that_breaks_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That it has no finding proves nothing."""
+    monkeypatch.setitem(vars(RULES["shm.too-small"]), "check", lambda at: map(int, "x"))
+    why = report({"a": states.seen()}).hosts["a"].why_unknown("shm.too-small")
+    assert why.startswith("shm.too-small: not understood: ValueError")

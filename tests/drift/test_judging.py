@@ -162,7 +162,8 @@ def test_a_fact_that_cannot_be_made_is_unreadable(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(f"gpu_node.drift.{module}.FACTS", (fact,))
     nodes = {"a": states.seen(), "x": replace(states.seen(), state=_hostile())}
     report = reports.report(nodes)
-    assert report.hosts["a"] == reports.report({"a": states.seen()}).hosts["a"]
+    alone = reports.report({"a": states.seen()})
+    assert report.hosts["a"].model_dump() == alone.hosts["a"].model_dump()
     assert report.hosts["x"].status == "unreadable"
     assert report.hosts["x"].findings[0].found == "not understood: ValueError: no kernel"
     assert report.differences[0].values["x"] == "unreadable"

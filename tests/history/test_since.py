@@ -54,7 +54,7 @@ def report_of_case(case: dict[str, Any], way: str, folder: Path) -> Report:
     before = kept_before(case, asked) if way == "store" else written_before(case, folder)
     seen = seen_of(case["reports"][-1])
     report = report_of(seen, len(case["reports"]))
-    return compared(report, snapshot(report, seen, frozenset(asked[-1])), before)
+    return compared(report, snapshot(report, frozenset(asked[-1])), before)
 
 
 # A case about several kept reports has no way by a file.

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from gpu_node.drift.report.model import Report
-from gpu_node.drift.report.seen import Seen
 from gpu_node.history import store as module
 from gpu_node.history.compare import Key, Snapshot, node_of, snapshot
 from gpu_node.history.store import StoreError, identity, opened
@@ -113,8 +112,7 @@ def test_runs(store: Path) -> None:
 
 def test_another_severity() -> None:
     """A finding that gets worse is new, and is one change in the list, not two."""
-    seen = seen_of({"a": SMALL})
-    now = snapshot(report_of(seen), seen, frozenset())
+    now = snapshot(report_of(seen_of({"a": SMALL})), frozenset())
     key = Key("shm.too-small", "/dev/shm")
     known = now.nodes["a"].findings[key]
     with opened(making=True) as store:
@@ -166,7 +164,7 @@ def test_an_inventory_that_is_not_used_any_more(monkeypatch: pytest.MonkeyPatch)
     """Its reports are removed by those of another one, when they are old."""
     keep({"a": {}})
     seen = seen_of({"b": {}})
-    now = snapshot(report_of(seen), seen, frozenset())
+    now = snapshot(report_of(seen), frozenset())
     with opened(making=True) as store:
         store.keep("/srv/other.py", FIRST + (module.MOST_DAYS + 2) * DAY, now)
         assert store.report_at(INVENTORY) is None and store.nodes(INVENTORY) == []
@@ -501,29 +499,29 @@ def test_secrets_of_a_report_are_not_in_the_store(store: Path) -> None:
     assert b"planted" not in store.read_bytes()
 
 
-def _cluster(number: int) -> tuple[dict[str, Seen], Report]:
+def _cluster(number: int) -> Report:
     """Return the report about fifty nodes, of which some have drift, others each time."""
     packages = {f"package-{each}": f"1.{each}" for each in range(300)}
     found: dict[str, Any] = {"nccl": {"environments": {"/opt/dis": {"packages": packages}}}}
     small = {**found, "shm": {"usage": {"size": 67108864 * (1 + number)}}}
     whole, drift = states.seen(found), states.seen(small)
-    seen = {f"n{each:02}": drift if each % 10 == number else whole for each in range(NODES)}
-    return seen, report_of(seen)
+    return report_of(
+        {f"n{each:02}": drift if each % 10 == number else whole for each in range(NODES)}
+    )
 
 
 @pytest.mark.slow
 def test_a_report_costs_little() -> None:
     """With 500 reports of 50 nodes: to keep one, and to list them all."""
     clusters = [_cluster(number) for number in range(3)]
-    snapshots = [snapshot(report, seen, frozenset()) for seen, report in clusters]
+    snapshots = [snapshot(report, frozenset()) for report in clusters]
     with opened(making=True) as store:
         for number in range(REPORTS):
             store.keep(INVENTORY, FIRST + number * HOUR, snapshots[number % 3])
     seconds = []
     for number in range(REPORTS, REPORTS + 20):
-        seen, report = clusters[number % 3]
         before = time.process_time()
-        now = snapshot(report, seen, frozenset())
+        now = snapshot(clusters[number % 3], frozenset())
         with opened(making=True) as store:
             store.keep(INVENTORY, FIRST + number * HOUR, now)
         seconds.append(time.process_time() - before)
