@@ -157,7 +157,8 @@ class Matcher:
     def _error(self, line: Line, is_raised: bool) -> None:
         """Take an error that no pattern has; not alone, where its level is general or lower."""
         whole = line.whole
-        names = [each.name for each in speakers() if each.speaks(whole, line.text)]
+        spoken = (each.name for each in speakers() if each.speaks(whole, line.text))
+        names = [*spoken] or [PROGRAM] * is_raised
         if not names or (names[0] == PROGRAM and line.origin.is_advice):
             return
         alone = names[0] != PROGRAM and not line.origin.is_advice and not is_raised
