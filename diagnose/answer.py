@@ -165,7 +165,7 @@ def _judged(
 ) -> tuple[tuple[Candidate, ...], tuple[Evidence, ...], bool]:
     """Return the candidates, the first line of each failure, and whether all went on."""
     found, unknown = matcher.causes, [*matcher.unknown()]
-    meant = {name: match for name, match in matcher.meant.items() if name in known}
+    meant = {name: of for name, of in matcher.meant.items() if name in known.keys() - found}
     words = [match for ending in endings.values() for match in ending.last_words()]
     failed = [*found.values(), *unknown, *words, *matcher.errors.values(), *meant.values()]
     if not ends_well and not any(each.alone for each in failed):
@@ -189,13 +189,13 @@ def _judged(
     kinds = sorted((each.lines[0] for each in failed if each.alone), key=_place)
     if not kinds:
         return (), (), False
-    candidates = [
-        *_of_causes(found, known, endings),
-        *_of_exceptions(unknown, known, endings),
-    ] or [*_of_causes(meant, known, endings)]
+    candidates = [*_of_causes(found, known, endings), *_of_exceptions(unknown, known, endings)]
+    if all(each.cause.level == "symptom" for each in candidates):
+        # Of a program whose errors are not known by their form a line may be no more than advice.
+        others = {name: of for name, of in meant.items() if of.alone or not candidates}
+        candidates += _of_causes(others, known, endings)
     named = sorted(candidates, key=lambda each: _order(each, candidates))[:CANDIDATES]
-    alone = (each for each in failed if each.alone and not _has_recovered(each, endings))
-    wrong = [*ending, *alone]
+    wrong = ending + [each for each in failed if each.alone and not _has_recovered(each, endings)]
     least = 0
     for at, each in enumerate(named):
         own = RANKED.index(each.confidence) or not proves(

@@ -237,7 +237,7 @@ def _of_errnos(_: Mapping[str, Cause]) -> Iterator[tuple[str, Pattern]]:
     data = table("errnos")
     for pair in data["pairs"]:
         shown = "|".join(
-            rf"[Ee]rrno[ :=]{{1,3}}{number}\b|\b{number} ?\({words}|{words}"
+            rf"(?:[Ee]rrno|os error)[ :=]{{1,3}}{number}\b|\b{number} ?\({words}|(?i:{words})"
             for number, words in (data["errnos"][each].values() for each in pair["errnos"])
         )
         for has, begin in data["components"][pair["of"]].items():

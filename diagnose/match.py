@@ -15,7 +15,7 @@ from gpu_node.diagnose.sources import Log
 TRACEBACK = "Traceback (most recent call last)"
 EXCEPTIONS = (TRACEBACK, "Error: ", "Exception: ", "Error\n")
 _EXCEPTION = re.compile(
-    r"(?:E\s{1,7})?(?P<name>(?:[A-Za-z_]\w{0,99}\.){0,8}[A-Z]\w{0,99}(?:Error|Exception|Timeout|Exit|Interrupt))"
+    r"(?:E\s{1,7})?(?P<name>(?:[A-Za-z_]\w{0,99}\.){0,8}(?:[A-Z]\w{0,99}|(?<=\.))(?:Error|Exception|Timeout|Exit|Interrupt))"
     r"(?::\s|$)"
 )
 # The end of a traceback, whatever the name of its class.
@@ -157,13 +157,15 @@ class Matcher:
     def _error(self, line: Line, is_raised: bool) -> None:
         """Take an error that no pattern has; not alone, where its level is general or lower."""
         whole = line.whole
-        names = [each.name for each in speakers() if each.speaks(whole, line.text)]
+        spoken = (each.name for each in speakers() if each.speaks(whole, line.text))
+        names = [*spoken] or [PROGRAM] * is_raised
         if not names or (names[0] == PROGRAM and line.origin.is_advice):
             return
-        alone = names[0] != PROGRAM and not line.origin.is_advice and not is_raised
+        alone = is_raised or (names[0] != PROGRAM and not line.origin.is_advice)
         if cause := meant(names, line.text):
+            self._known.update([line.order] * is_raised)
             _add(self.meant, cause, "low", alone, evidence(line))
-        if alone:
+        if alone and not is_raised:
             _add(self.errors, names[0], "low", alone, evidence(line))
 
     def _exception(self, raised: Evidence, frame: str) -> None:
