@@ -123,8 +123,7 @@ def inventory(_: click.Context, __: click.Parameter, word: str) -> str:
     meant = [] if is_file else _meant(Path(word))
     if not word or why not in ("", NO_INVENTORY) or (why and (looks_like_file or meant)):
         raise click.BadParameter(no_inventory(word, meant))
-    # pyinfra allows an inventory without a suffix.
-    if is_file and Path(word).suffix and (error := wrong_suffix(word)):
+    if is_file and (error := wrong_suffix(word)):
         raise click.UsageError(error)
     return word
 

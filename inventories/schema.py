@@ -374,7 +374,9 @@ def _bad_groups(document: Document) -> Iterator[Problem]:
         if isinstance(group, str) and group not in groups:
             near = nearest(group, groups)
             why = f"no such group{did_you_mean(group, groups)}"
-            then = f"write group: {near}" if near else f"add it under groups: {{{group}: {{}}}}"
+            # A v100 is as near to an a100 as a slip is.
+            then = f"write group: {near}, or " if near else ""
+            then += f"add {group if near else 'it'} under groups: {{{group}: {{}}}}"
             yield Problem(("hosts", name, "group"), shown(group), why, allowed, then)
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -271,9 +270,7 @@ def _failed(path: str, error: Exception) -> str:
     line = error.lineno if isinstance(error, SyntaxError) else _line_in(path, error)
     place = f"{path}:{line}" if line else path
     text = " ".join(f"{type(error).__name__}: {words}".split())
-    # pyinfra runs a file without a suffix; a cluster file may have lost its own.
-    then = "" if Path(path).suffix else "; next: give a cluster file the suffix .yml"
-    return f"{place}: found {text}; allowed: an inventory that Python can run{then}"
+    return f"{place}: found {text}; allowed: an inventory that Python can run"
 
 
 def _line_in(path: str, error: Exception) -> int | None:

@@ -14,7 +14,7 @@ _INIT = "gpu-node init DIR NAME=ADDRESS ... writes a cluster file"
 # The kinds, in this order: what a text has, and what the file is.
 _KINDS = {
     re.compile(
-        r"\A(?:[#;].*\n|[ \t\r]*\n)*\[[\w:. -]+\][ \t\r]*$", re.MULTILINE
+        r"\A(?:[#;].*\n|[ \t\r]*\n)*\[[\w:. -]+\][ \t\r]*$|\bansible_[a-z_]{1,40}=", re.MULTILINE
     ): "an INI file, as Ansible's hosts",
     re.compile(
         r"^[\w-]+:[ \t]*\n(?:[ \t]*#.*\n)*[ \t]+(?:hosts|children):", re.MULTILINE
@@ -34,7 +34,20 @@ _OURS = re.compile(r"^(?:cluster|hosts|groups|defaults)\s*:", re.MULTILINE)
 
 def is_cluster_file(file: Path) -> bool:
     """Whether a file has a key of a cluster file: mkdocs.yml has none."""
-    return file.is_file() and bool(_OURS.search(content(file).decode("utf-8", "replace")))
+    return bool(_OURS.search(_text(file)))
+
+
+def file_of_another_program(file: Path) -> Problem | None:
+    """Return that a file is one of another program, as below."""
+    return of_another_program(_text(file))
+
+
+def _text(file: Path) -> str:
+    """Return what a file has; nothing if it cannot be read."""
+    try:
+        return content(file).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def of_another_program(text: str) -> Problem | None:
