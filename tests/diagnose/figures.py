@@ -30,6 +30,7 @@ SETS = {
     "fresh_shown": "threads found by symptom, seen",
     "fresh_hidden": "threads found by symptom, held out",
     "second_hidden": "threads found by symptom, second set held out",
+    "third_hidden": "threads found by symptom, third set held out",
     "recorded": "recorded on two nodes",
 }
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from tests.case_files import load
 
 # Who writes patterns reads only the shown ones.
-HALVES = ("seen", "held_out", "fresh_shown", "fresh_hidden", "second_hidden")
+HALVES = ("seen", "held_out", "fresh_shown", "fresh_hidden", "second_hidden", "third_hidden")
 FEWEST = 116
 FOLDER = Path(__file__).parent / "threads"
 FAMILIES = Literal[
@@ -79,7 +79,7 @@ def test_fresh_threads_are_as_they_were_frozen() -> None:
     """Before a pattern was written for them."""
     lines = (FOLDER / "frozen.sha256").read_text().splitlines()
     frozen = dict(line.split()[::-1] for line in lines)
-    paths = [*FOLDER.glob("fresh_*"), *FOLDER.glob("second_*")]
+    paths = [*FOLDER.glob("fresh_*"), *FOLDER.glob("second_*"), *FOLDER.glob("third_*")]
     found = {path.name: sha256(path.read_bytes()).hexdigest() for path in paths}
     assert found.items() <= frozen.items()
     assert "fresh_shown.yml" in found
