@@ -5,11 +5,12 @@
 # Needs: writers closed place record
 # shellcheck shell=sh disable=SC2154,SC2034
 
-# noted_line FILE LINE: adds a line, as record.sh writes it, to a record of this run.
+# noted_line FILE LINE: adds a line, as record.sh writes it, to a record of this run; else it sets `why`.
 noted_line() {
   [ -n "$backups" ] || return 0
-  closed "${backups%/*}" "$backups" && (umask 077; printf '%s\n' "$2" >>"$backups/$1") &&
-    durable "$backups/$1"
+  closed "${backups%/*}" "$backups" || return 1
+  why='disk full?'
+  (umask 077; printf '%s\n' "$2" >>"$backups/$1") && durable "$backups/$1"
 }
 noted_sum() { sha256sum <"$1" | cut -d' ' -f1; }
 
@@ -21,13 +22,15 @@ saved() {
     { echo "gpu-node: $1: cannot be backed up in $backups ($why)" >&2; return 1; }
   echo "$noted_was"
 }
+# noted_copy FILE [COPY]: keeps COPY, or the file itself, as what FILE was before this run; else it sets `why`.
 noted_copy() {
   closed "${backups%/*}" "$backups${1%/*}" || return 1
   [ ! -e "$backups$1" ] || return 0
-  cp -p "$1" "$backups$1" && durable "$backups$1" || { rm -f "$backups$1"; return 1; }
+  why='disk full?'
+  cp -p "${2:-$1}" "$backups$1" && durable "$backups$1" || { rm -f "$backups$1"; return 1; }
 }
 # written FILE WAS [NEW]: notes that root's FILE, of which WAS is what `saved` printed, is as it is now, or
-# is to be as NEW, or absent if NEW is empty. The line is that of replace.sh.
+# is to be as NEW, or absent if NEW is empty. The line is BEFORE AFTER MODE UID:GID USER PATH.
 written() {
   noted_new=absent noted_old=${2%% *} noted_owners=${2##* } noted_mode=${2#* }
   case ${3-$1} in ('') ;; (*) [ ! -e "${3-$1}" ] || noted_new=$(noted_sum "${3-$1}") ;; esac

@@ -6,7 +6,7 @@
 # of the file's records begin), record (the folder of this one), undo (undo.sh with its variables), then
 # (sh: has a daemon read the file, or empty), copy (a file of root's with the new content, or empty).
 # stdin, without a copy: one line, a printf format.
-# Needs: writers closed as_user_within place record lock pending
+# Needs: writers closed as_user_within place record noted lock pending
 # shellcheck shell=sh disable=SC2154,SC2059
 umask 077
 was=${backups%/*}/.was
@@ -45,8 +45,8 @@ read_file() {
     fail "its mode cannot be read; nothing was changed"
 }
 
-# The line is what this run has done to the file, as record.sh writes it: BEFORE AFTER MODE UID:GID USER PATH;
-# mode and owner are those that it had. No value from the user decides where the backup is.
+# The line is that of noted.sh; mode and owner are those that the file had. No value from the user decides
+# where the backup is.
 keep() {
   closed "${backups%/*}" "$backups" ||
     fail "no backup can be kept in $backups: $why; nothing was changed"
@@ -54,15 +54,10 @@ keep() {
   kind='- -'
   if [ "$before" != absent ]; then
     read_file
-    saved=$backups$file
-    closed "${backups%/*}" "${saved%/*}" ||
-      fail "no backup can be kept in $backups: $why; nothing was changed"
-    [ -e "$saved" ] || { cp -p "$was" "$saved" && durable "$saved"; } ||
-      { rm -f "$saved"; fail "cannot be backed up; nothing was changed"; }
+    noted_copy "$file" "$was" || fail "no backup can be kept in $backups: $why; nothing was changed"
   fi
   line=$(record "$before" "$after" "${kind% *}" "${kind#* }" "${user:-root}" "$file")
-  printf '%s\n' "$line" >>"$backups/manifest" && durable "$backups/manifest" ||
-    fail "$backups/manifest cannot be written (disk full?); nothing was changed"
+  noted_line manifest "$line" || fail "$backups/manifest cannot be written ($why); nothing was changed"
 }
 
 # The record contains the file's current content: undoing the change needs nothing else. It
