@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import gevent
 from pyinfra import logger
@@ -29,83 +30,68 @@ RESTORED = "the earlier file was restored"
 Complaint = Callable[[Host, BaseConnector], str]
 
 
-def keep_or_restore(
-    state: State,
-    host: Host,
-    path: str,
-    after: str = "",
-    complaint: Complaint | None = None,
-    user: str = "",
-    accounts: Sequence[str] = (),
-) -> bool:
-    """Confirm a replaced file over new sessions while the old one stays open, else restore it.
+@dataclass(frozen=True)
+class Trial:
+    """A replaced file, which stays if new sessions can be opened with it.
 
     `after` is the sha256 of the file as it was written; `user` owns the home it is in, and
-    `accounts` are other accounts whose sessions it affects.
+    `accounts` are other accounts whose sessions it affects. `is_reread`: its daemon has not read it
+    yet.
     """
-    rights = of_operation(state, host)
-    failure = settled(host, path, rights, after, user, accounts, complaint)
+
+    path: str
+    after: str = ""
+    user: str = ""
+    accounts: Sequence[str] = ()
+    complaint: Complaint | None = None
+    is_reread: bool = False
+
+
+def keep_or_restore(state: State, host: Host, trial: Trial) -> bool:
+    """Confirm a replaced file over new sessions while the old one stays open, else restore it."""
+    failure = settled(host, trial, of_operation(state, host))
     if failure:
         logger.error(f"{host.print_prefix}{failure}")
     return not failure
 
 
-def settled(
-    host: Host,
-    path: str,
-    rights: Rights,
-    after: str = "",
-    user: str = "",
-    accounts: Sequence[str] = (),
-    complaint: Complaint | None = None,
-    is_reread: bool = False,
-) -> str:
-    """Confirm a replaced file over a new session, else restore it; return why, or nothing.
-
-    `is_reread`: its daemon has not read it yet.
-    """
-    reason = _unread(host, path, rights) if is_reread else ""
-    reason = reason or not_kept(host, path, rights, after, complaint, user, accounts)
-    return reason and f"{visible(reason)}: {put_back(host, path, user, rights)}"
+def settled(host: Host, trial: Trial, rights: Rights) -> str:
+    """Confirm a replaced file over a new session, else restore it; return why, or nothing."""
+    reason = _unread(host, trial, rights) if trial.is_reread else ""
+    reason = reason or not_kept(host, trial, rights)
+    return reason and f"{visible(reason)}: {_put_back(host, trial, rights)}"
 
 
-def _unread(host: Host, path: str, rights: Rights) -> str:
+def _unread(host: Host, trial: Trial, rights: Rights) -> str:
     """Have a daemon read an unconfirmed file; return why it did not."""
     try:
-        done, output = execute(host.connector, reread(path), SESSION_SECONDS, rights)
+        done, output = execute(host.connector, reread(trial.path), SESSION_SECONDS, rights)
     except NoAnswer as error:
         return str(error)
     return "" if done else output.stderr or "its daemon did not read it"
 
 
-def not_kept(
-    host: Host,
-    path: str,
-    rights: Rights,
-    after: str = "",
-    complaint: Complaint | None = None,
-    user: str = "",
-    accounts: Sequence[str] = (),
-) -> str:
+def not_kept(host: Host, trial: Trial, rights: Rights) -> str:
     """Confirm a replaced file over a new session; return why it is not kept, or nothing."""
     try:
         with fresh(host) as connector:
-            reason = complaint(host, connector) if complaint else ""
-            for account in dict.fromkeys((user, *accounts)):
+            reason = trial.complaint(host, connector) if trial.complaint else ""
+            for account in dict.fromkeys((trial.user, *trial.accounts)):
                 reason = reason or trouble(host, connector, account, rights)
             if reason:
                 return reason
-            command = confirm(path, after, user)
+            command = confirm(trial.path, trial.after, trial.user)
             kept, output = execute(connector, command, SESSION_SECONDS, rights)
-            return "" if kept else f"no new session with {path} in place ({output.stderr})"
+            reason = "" if kept else output.stderr
     except Exception as error:  # refused, reset, timed out: all of it means "locked out"
-        return f"no new session with {path} in place ({error})"
+        kept, reason = False, str(error)
+    return "" if kept else f"no new session with {trial.path} in place ({reason})"
 
 
-def put_back(host: Host, path: str, user: str, rights: Rights) -> str:
+def _put_back(host: Host, trial: Trial, rights: Rights) -> str:
     """Restore a replaced file over the open session; return the result as text."""
     try:
-        command = restore(path, user)
+        command = restore(trial.path, trial.user)
         restored, output = execute(host.connector, command, SESSION_SECONDS, rights)
         failure = output.stderr
     except NoAnswer as error:  # the old session is lost, too
@@ -148,7 +134,8 @@ def _settle(host: Host, each: Waiting) -> None:
     # A file in a home affects only its owner; the others affect all accounts.
     accounts = () if each.user else (request_of(host.data.dict()).user,)
     # A reboot or a killed run may have kept its daemon from reading it.
-    failure = settled(host, each.path, rights, each.after, each.user, accounts, is_reread=True)
+    trial = Trial(each.path, each.after, each.user, accounts, is_reread=True)
+    failure = settled(host, trial, rights)
     if failure:
         logger.error(f"{subject}: {failure}")
     else:

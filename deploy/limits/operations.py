@@ -12,7 +12,7 @@ from functools import partial
 from pyinfra.api import FunctionCommand, Host, operation
 from pyinfra.connectors.base import BaseConnector
 
-from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, keep_or_restore
+from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, Trial, keep_or_restore
 from gpu_node.deploy.files.operations import Commands, edited
 from gpu_node.deploy.files.replace import sum_of
 from gpu_node.deploy.files.trial import SESSION_SECONDS
@@ -35,8 +35,8 @@ def own_file(path: str, content: str, account: str = "") -> Commands:
     edit = partial(_with_others, content=content)
     new = yield from edited(path, edit, confirm_seconds=CONFIRM_SECONDS)
     if new is not None:
-        given = {"after": sum_of(new), "complaint": _lowered, "accounts": [account]}
-        yield FunctionCommand(keep_or_restore, [path], given)
+        trial = Trial(path, sum_of(new), accounts=[account], complaint=_lowered)
+        yield FunctionCommand(keep_or_restore, [trial], {})
 
 
 @operation()
@@ -52,8 +52,8 @@ def pam_limits(path: str, line: str, account: str = "") -> Commands:
     done, seconds = "loads pam_limits", CONFIRM_SECONDS
     new = yield from edited(path, edit, done, absent="refused", confirm_seconds=seconds)
     if new is not None:
-        given = {"after": sum_of(new), "complaint": _without_effect, "accounts": [account]}
-        yield FunctionCommand(keep_or_restore, [path], given)
+        trial = Trial(path, sum_of(new), accounts=[account], complaint=_without_effect)
+        yield FunctionCommand(keep_or_restore, [trial], {})
 
 
 def with_module(text: str, line: str) -> str:

@@ -11,7 +11,7 @@ from pyinfra.connectors.util import CommandOutput
 from gpu_node.deploy.engine.scripts import script, text
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.changes import LONGEST, MOST_SHOWN
-from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, settled
+from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, Trial, settled
 from gpu_node.deploy.restore.records import (
     MOST_BYTES,
     MOST_LINES,
@@ -132,8 +132,8 @@ class NodeFiles:
             return "", shown
         account = "" if user == "root" else user
         accounts = () if account else (request_of(self.host.data.dict()).user,)
-        given = (self.host, path, self.rights, target.before, account, accounts)
-        return settled(*given, is_reread=True), shown
+        trial = Trial(path, target.before, account, accounts, is_reread=True)
+        return settled(self.host, trial, self.rights), shown
 
     def _run(self, command: StringCommand, seconds: int = _READ_SECONDS) -> CommandOutput:
         stdin: Sequence[str] = command.connector_arguments.get("_stdin") or ()  # type: ignore[assignment]

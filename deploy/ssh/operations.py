@@ -17,7 +17,7 @@ from pyinfra.api import FunctionCommand, Host, State, operation
 
 from gpu_node.deploy.engine.run import AskAll, Slot, of_inventory, run_of
 from gpu_node.deploy.engine.scripts import as_user, script
-from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, keep_or_restore
+from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, Trial, keep_or_restore
 from gpu_node.deploy.files.operations import Commands, edited, keep_lines
 from gpu_node.deploy.files.replace import Edit, replace, sum_of, unread
 from gpu_node.drift.ssh.mesh import authorized_line, is_installers
@@ -148,7 +148,7 @@ def _write(path: str, user: str, old: FileContent, new: str, again: Edit) -> Com
     seconds = CONFIRM_SECONDS
     keep_lines(path, old, new)
     yield replace(path, old, new, confirm_seconds=seconds, user=user, again=again, mode="600")
-    yield FunctionCommand(keep_or_restore, [path], {"after": sum_of(new), "user": user})
+    yield FunctionCommand(keep_or_restore, [Trial(path, sum_of(new), user)], {})
 
 
 def report_keyless(state: State, host: Host, path: str, without: Sequence[str]) -> bool:

@@ -29,6 +29,7 @@ from gpu_node.deploy.engine.scripts import FILES
 from gpu_node.deploy.env.operations import BASH_CHECK
 from gpu_node.deploy.files import downloads as controller
 from gpu_node.deploy.files import replace as replacement
+from gpu_node.deploy.files.confirm import Trial
 from gpu_node.deploy.files.downloads import Upload
 from gpu_node.deploy.toolchain import operations as toolchain
 from gpu_node.deploy.workspace.rsync import Removal
@@ -89,6 +90,8 @@ def argument_shown(argument: object, found: str) -> Any:
     """An argument of a function as a case writes it."""
     if isinstance(argument, Removal):
         return asdict(argument)
+    if isinstance(argument, Trial):
+        return argument.path
     return shown(argument, found) if isinstance(argument, StringCommand) else argument
 
 

@@ -21,6 +21,7 @@ from gpu_node.deploy.console import UserConsole
 from gpu_node.deploy.engine.scripts import as_run, script, text
 from gpu_node.deploy.files import confirm as confirmation
 from gpu_node.deploy.files import replace as replacement
+from gpu_node.deploy.files.confirm import Trial
 from gpu_node.deploy.files.replace import confirm, replace
 from gpu_node.deploy.restore import console
 from gpu_node.deploy.restore import node as on_node
@@ -176,9 +177,8 @@ def node(place: Path, shell: str, monkeypatch: pytest.MonkeyPatch) -> Node:
     """A node that nothing uses; each change that must be confirmed is, by a session here."""
     monkeypatch.setattr(NodeFiles, "require_idle", lambda self: None)
 
-    def kept(host: Host, path: str, rights: Rights, after: str, *rest: Any) -> str:
-        _, user, _ = rest
-        done = run(confirm(path, after, user), shell)
+    def kept(host: Host, trial: Trial, rights: Rights) -> str:
+        done = run(confirm(trial.path, trial.after, trial.user), shell)
         return done.err if done.code else ""
 
     monkeypatch.setattr(confirmation, "not_kept", kept)

@@ -16,6 +16,7 @@ from pyinfra.connectors.util import CommandOutput, OutputLine
 from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.files import confirm as confirmation
 from gpu_node.deploy.files import trial
+from gpu_node.deploy.files.confirm import Trial
 from gpu_node.deploy.files.replace import confirm
 from gpu_node.facts.ask import session
 from gpu_node.facts.probe.training_user import AS_USER, HOME
@@ -211,9 +212,9 @@ def test_each_account_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(confirmation, "fresh", fresh)
     monkeypatch.setattr(confirmation, "trouble", tell)
-    assert confirmation.not_kept(host(), "/x", {}, user="alice", accounts=["alice"]) == ""
+    assert confirmation.not_kept(host(), Trial("/x", "", "alice", ["alice"]), {}) == ""
     assert story == ["alice"]
-    reported = confirmation.not_kept(host(), "/x", {}, accounts=["bob"])
+    reported = confirmation.not_kept(host(), Trial("/x", accounts=["bob"]), {})
     assert reported == "cannot open a session of bob"
 
 
