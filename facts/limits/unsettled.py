@@ -1,7 +1,5 @@
 """Unconfirmed changes of an interrupted run: the node undoes them unless they are confirmed."""
 
-from collections.abc import Collection
-
 from gpu_node.facts.limits import confirmed
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
@@ -37,22 +35,24 @@ def listing(folder: str = FOLDER) -> str:
 SECTION = Section("limits.unsettled", listing(), root=True, light=True)
 
 
-def parse(text: str, files: Collection[str] | None = None) -> tuple[Waiting, ...]:
-    """Parse lines about a change, see `change_of`; `files` are those of the system.
+def parse(text: str) -> tuple[Waiting, ...]:
+    """Parse lines about a change, see `change_of`.
 
     One file may have several records, of parallel runs: they are settled together.
     """
     lines = [line for line in lines_of(text) if line.strip()]
     if len(lines) > MOST:
         raise Unreadable(f"{len(lines)} records of unconfirmed changes, more than {MOST}: {_THEN}")
-    known = confirmed.FILES if files is None else files
-    return tuple(dict.fromkeys(_waiting(line, known) for line in lines))
+    return tuple(dict.fromkeys(map(_waiting, lines)))
 
 
-def _waiting(line: str, files: Collection[str]) -> Waiting:
+def _waiting(line: str) -> Waiting:
     change = change_of(line)
-    if change is not None and (
-        confirmed.is_keys(change.path) or (change.user == "root" and change.path in files)
+    # A user has no other file of these than the keys.
+    if (
+        change is not None
+        and confirmed.is_confirmed(change.path)
+        and (change.user == "root" or confirmed.is_keys(change.path))
     ):
         user = "" if change.user == "root" else change.user
         return Waiting(user=user, path=change.path, after=change.after)

@@ -99,7 +99,7 @@ def waiting() -> tuple[Waiting, ...]:
 def parsed(shell: str) -> tuple[Waiting, ...]:
     """What is read of the records, by a shell."""
     out = run(StringCommand(listing(replacement.PENDING)), shell).out
-    return parse(out, [line.split(" ", 5)[5] for line in out.splitlines() if line])
+    return parse(out)
 
 
 def test_it_is_reported(folder: Path, pending: Path, shell: str) -> None:
