@@ -24,7 +24,7 @@ from gpu_node.drift.host.machine import is_container
 from gpu_node.drift.tables import is_model, kinds
 from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.state import DriverState
-from gpu_node.inventories.schema import DriverWanted, NodeWanted
+from gpu_node.inventories.wanted import DriverWanted, NodeWanted
 
 _MIXED = (
     "a job waits for the slowest GPU, has the memory of the smallest one, and its settings fit one "
