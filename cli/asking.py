@@ -23,11 +23,11 @@ from gpu_node.facts.ask.via import FILES, SSH
 from gpu_node.facts.probe.peers import SSH_PORT, peers_of
 from gpu_node.inventories.connection.refused_keys import explained, look, refusal
 from gpu_node.inventories.connection.sudo import SUDO
-from gpu_node.inventories.errors import shown, worded
+from gpu_node.inventories.errors import InventoryError, shown, worded
 from gpu_node.inventories.interrupt import at_once
 from gpu_node.inventories.regular_file import why_no_folder, why_none
-from gpu_node.inventories.schema import InventoryError, NodeWanted
 from gpu_node.inventories.value_places import ValuePlaces
+from gpu_node.inventories.wanted import NodeWanted
 
 if TYPE_CHECKING:
     from rich.status import Status

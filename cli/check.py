@@ -43,11 +43,11 @@ def check(inventory: str) -> None:
         from gpu_node.drift.impossible import impossible
         from gpu_node.drift.ranges import ranges
         from gpu_node.facts.ask.gather import named_groups
-        from gpu_node.inventories.errors import dotted, shown, worded
+        from gpu_node.inventories.errors import InventoryError, dotted, shown, worded
         from gpu_node.inventories.fields.addresses import is_loopback
-        from gpu_node.inventories.schema import InventoryError, NodeWanted
         from gpu_node.inventories.servers_csv import LOOPBACK
         from gpu_node.inventories.value_places import ValuePlaces
+        from gpu_node.inventories.wanted import NodeWanted
     problems: list[str] = []
     ruled_out: dict[tuple[str, str], list[str]] = {}
     warnings: dict[str, None] = {}

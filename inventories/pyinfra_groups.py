@@ -38,8 +38,8 @@ from gpu_node.inventories.errors import (
 )
 from gpu_node.inventories.escape import visible_lines
 from gpu_node.inventories.keys import flat_key, leaf_paths
-from gpu_node.inventories.schema import NodeWanted, load
-from gpu_node.inventories.wanted import Areas
+from gpu_node.inventories.schema import load
+from gpu_node.inventories.wanted import Areas, NodeWanted
 
 # What a run may do beyond harmless repairs; no cluster file has them.
 SWITCHES = ("allow_disruption", "allow_deletions", "override_locks", "reboot")

@@ -14,60 +14,14 @@ from gpu_node.inventories.checks.sources import absolute_excludes, naming, unkno
 from gpu_node.inventories.checks.supply import unsigned_where_set
 from gpu_node.inventories.checks.variables import misspelt_variables
 from gpu_node.inventories.cluster import Cluster, Host, flat_data, merged, spelled, with_entries
-from gpu_node.inventories.errors import (
-    InventoryError,
-    KeyPath,
-    Problem,
-    at,
-    did_you_mean,
-    dotted,
-    nearest,
-    shown,
-)
+from gpu_node.inventories.errors import KeyPath, Problem, at, did_you_mean, dotted, nearest, shown
 from gpu_node.inventories.escape import MOST_LINES
 from gpu_node.inventories.fields import kinds as fields
-from gpu_node.inventories.fields.sizes import format_size, parse_size
 from gpu_node.inventories.keys import complaints, short_of, spelled_out
 from gpu_node.inventories.model import Model
 from gpu_node.inventories.other_names import places_of
-from gpu_node.inventories.wanted import (
-    Areas,
-    CmakeWanted,
-    DriverWanted,
-    GpuWanted,
-    LauncherWanted,
-    LimitsWanted,
-    NcclWanted,
-    NetworkWanted,
-    NodeWanted,
-    ShmWanted,
-    SshWanted,
-    ToolchainWanted,
-    WorkspaceWanted,
-    wanted_part,
-)
+from gpu_node.inventories.wanted import Areas, NodeWanted, SshWanted, wanted_part
 from gpu_node.inventories.yaml.read import Document, read
-
-__all__ = [
-    "Cluster",
-    "CmakeWanted",
-    "DriverWanted",
-    "GpuWanted",
-    "Host",
-    "InventoryError",
-    "LauncherWanted",
-    "LimitsWanted",
-    "NcclWanted",
-    "NetworkWanted",
-    "NodeWanted",
-    "ShmWanted",
-    "SshWanted",
-    "ToolchainWanted",
-    "WorkspaceWanted",
-    "format_size",
-    "load",
-    "parse_size",
-]
 
 # What a host says directly, in place of `ssh: {...}`.
 OF_SSH = ("user", "port", "key")

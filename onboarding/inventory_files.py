@@ -14,9 +14,9 @@ from gpu_node.facts.ask.pyinfra_file import (
     wrong_suffix,
 )
 from gpu_node.inventories.cluster import Cluster
-from gpu_node.inventories.errors import reason, shown, worded
+from gpu_node.inventories.errors import InventoryError, reason, shown, worded
 from gpu_node.inventories.regular_file import content, why_none
-from gpu_node.inventories.schema import InventoryError, load
+from gpu_node.inventories.schema import load
 from gpu_node.onboarding.errors import FileError
 
 

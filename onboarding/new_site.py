@@ -30,9 +30,11 @@ from gpu_node.inventories.connection.ssh_config import BadConfig, settings
 from gpu_node.inventories.errors import InventoryError, as_found, dotted, reason, shown, worded
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.fields.addresses import is_address, login_of, with_port
+from gpu_node.inventories.fields.sizes import format_size
 from gpu_node.inventories.regular_file import content
-from gpu_node.inventories.schema import NodeWanted, format_size, load, one_spelling
+from gpu_node.inventories.schema import load, one_spelling
 from gpu_node.inventories.servers_csv import wrong
+from gpu_node.inventories.wanted import NodeWanted
 from gpu_node.onboarding.errors import ContactError, Stopped
 from gpu_node.onboarding.trust.host_keys import (
     ON_ITS_CONSOLE,

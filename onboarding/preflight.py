@@ -24,8 +24,7 @@ from gpu_node.facts.probe.peers import SSH_PORT, Peer
 from gpu_node.facts.probe.protocol import Readings, Section, Times, read, render, time_limit
 from gpu_node.facts.probe.request import Joining, ProbeRequest
 from gpu_node.inventories.connection import known_hosts as pinned
-from gpu_node.inventories.schema import NetworkWanted, NodeWanted
-from gpu_node.inventories.wanted import unset
+from gpu_node.inventories.wanted import NetworkWanted, NodeWanted, unset
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.inventory_files import known_hosts
 

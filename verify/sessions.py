@@ -23,7 +23,8 @@ from gpu_node.facts.probe.protocol import MARK, Section, Unreadable, read, rende
 from gpu_node.facts.probe.request import listed, request_of
 from gpu_node.inventories.connection.capped import Talk
 from gpu_node.inventories.connection.sudo import SUDO
-from gpu_node.inventories.schema import InventoryError, NodeWanted
+from gpu_node.inventories.errors import InventoryError
+from gpu_node.inventories.wanted import NodeWanted
 from gpu_node.verify import nodes
 from gpu_node.verify.nodes import RankOutput
 from gpu_node.verify.output import Look

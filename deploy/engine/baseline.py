@@ -16,7 +16,7 @@ from gpu_node.facts.ask.session import ProbeError, fresh, is_recent, probe, tune
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.bounds import not_understood
 from gpu_node.facts.probe.peers import peers_of
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 # How old an answer may be that gpu-node had before the run.
 MOST_SECONDS = 120

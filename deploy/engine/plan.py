@@ -16,7 +16,7 @@ from gpu_node.drift.engine.rule import Rule
 from gpu_node.drift.engine.subject import Subject
 from gpu_node.facts.areas import AREAS, area_folder
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 S = TypeVar("S", bound=Subject)
 

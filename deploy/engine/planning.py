@@ -24,9 +24,10 @@ from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.bounds import not_understood
 from gpu_node.facts.probe.request import request_of
 from gpu_node.inventories.connection.names import INVENTORY
+from gpu_node.inventories.errors import InventoryError
 from gpu_node.inventories.escape import visible
-from gpu_node.inventories.schema import InventoryError, NodeWanted
 from gpu_node.inventories.value_places import ValuePlaces
+from gpu_node.inventories.wanted import NodeWanted
 
 # The judgements, and the states of each: states are compared by identity, and must live as long as
 # the judgement.

@@ -26,7 +26,7 @@ from gpu_node.facts.nccl.state import Environment
 from gpu_node.facts.node import NodeState, placed
 from gpu_node.inventories.cluster import NO_FILE
 from gpu_node.inventories.escape import visible
-from gpu_node.inventories.schema import NcclWanted
+from gpu_node.inventories.wanted import NcclWanted
 
 _WHEELS = (rules.duplicate_wheels, rules.wheel_damaged)
 _PACKAGES = (

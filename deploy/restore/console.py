@@ -28,12 +28,13 @@ top=${here%/*} runs=${here##*/}"""
 
 def restore_script() -> str:
     """Return the text of restore.sh."""
-    # The functions that replace.sh needs are those of console.sh; write.sh may run as another user.
+    # lock.sh takes the lock anew for each file; write.sh may run as another user.
     replacing = "\n".join([text("lock"), text("replace")])
     given = _SAME | {"replacing": replacing, "writing": as_run("write"), "live": _live()}
     first = [f"{key}={shlex.quote(value)}" for key, value in given.items()]
-    parts = map(text, (*needed("console"), "console"))
-    return "\n".join(["#!/bin/sh", HEAD, *first, _HERE, *parts])
+    functions = [each for each in needed("replace") if each != "lock"]
+    parts = dict.fromkeys([*functions, *needed("console"), "console"])
+    return "\n".join(["#!/bin/sh", HEAD, *first, _HERE, *map(text, parts)])
 
 
 def _live() -> str:

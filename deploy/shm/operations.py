@@ -27,8 +27,8 @@ from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.shm.segments import LOOK
 from gpu_node.facts.shm.state import SharedMemory, ShmState, size_in
 from gpu_node.inventories.escape import visible
+from gpu_node.inventories.fields.sizes import format_size
 from gpu_node.inventories.plurals import few
-from gpu_node.inventories.schema import format_size
 
 FSTAB = "/etc/fstab"
 # The text is Latin-1: without the flag ASCII, bytes of other encodings would count as blanks.

@@ -13,7 +13,7 @@ from gpu_node.drift.engine.subject import Path, Pid
 from gpu_node.drift.shm import rules, rules_docker, rules_ipc, rules_segments
 from gpu_node.drift.shm.daemon_json import SHM, ULIMITS
 from gpu_node.facts.shm.ipc import OWN_FILE
-from gpu_node.inventories.schema import format_size
+from gpu_node.inventories.fields.sizes import format_size
 
 KEEP_SEGMENTS = """\
 # Written by gpu-node: a job keeps its segments in /dev/shm when its user logs out.

@@ -18,7 +18,7 @@ from gpu_node.drift.toolchain import rules, rules_build, rules_packages
 from gpu_node.drift.toolchain.rules import LINK_DIR, moved_away
 from gpu_node.facts.node import placed
 from gpu_node.inventories.escape import visible
-from gpu_node.inventories.schema import CmakeWanted
+from gpu_node.inventories.wanted import CmakeWanted
 
 _NINJA = "ninja"
 

@@ -26,7 +26,7 @@ from gpu_node.facts.probe.file_systems import only
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.fields.paths import CONTROLLER, Directory
 from gpu_node.inventories.plurals import counted, few
-from gpu_node.inventories.schema import WorkspaceWanted
+from gpu_node.inventories.wanted import WorkspaceWanted
 
 # How many files a run names one by one; a dry run names them all. a deploy cannot ask pyinfra
 # else that it is one.

@@ -26,7 +26,7 @@ from gpu_node.drift.driver.target import (
 from gpu_node.facts.driver.kernels import Module, Source
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import FAMILIES
-from gpu_node.inventories.schema import DriverWanted, NodeWanted
+from gpu_node.inventories.wanted import DriverWanted, NodeWanted
 
 # Ubuntu's nvidia-dkms-535-open, Debian's nvidia-open-kernel-dkms, the rpm family's.
 _OPEN = re.compile(r"(^|-)open(-|$)")

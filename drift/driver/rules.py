@@ -37,7 +37,7 @@ from gpu_node.drift.driver.target import (
 from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.facts.driver.kernels import Kernel
 from gpu_node.facts.driver.state import DriverState
-from gpu_node.inventories.schema import DriverWanted
+from gpu_node.inventories.wanted import DriverWanted
 
 _GONE = "'NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver'"
 

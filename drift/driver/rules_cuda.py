@@ -11,7 +11,7 @@ from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.facts.driver.cuda_init import CudaInit
 from gpu_node.facts.driver.state import DriverState
-from gpu_node.inventories.schema import DriverWanted
+from gpu_node.inventories.wanted import DriverWanted
 
 
 @check("driver.too-old")

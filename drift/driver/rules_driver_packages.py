@@ -11,7 +11,7 @@ from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import SystemPackages
 from gpu_node.drift.host.machine import is_container
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import DriverWanted
+from gpu_node.inventories.wanted import DriverWanted
 
 
 def _way(state: NodeState, wanted: DriverWanted) -> str:

@@ -12,7 +12,7 @@ from gpu_node.drift.ranges import ranges
 from gpu_node.facts.driver.gpus import Gpu
 from gpu_node.facts.driver.state import DriverState
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import DriverWanted
+from gpu_node.inventories.wanted import DriverWanted
 
 # More errors of its SRAM in its life, or retired pages (of 64): clouds replace such a GPU.
 _MOST_SRAM, MOST_PAGES = 4, 60

@@ -24,7 +24,7 @@ from gpu_node.drift.host.machine import is_container
 from gpu_node.drift.tables import is_model, kinds
 from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.state import DriverState
-from gpu_node.inventories.schema import DriverWanted, NodeWanted
+from gpu_node.inventories.wanted import DriverWanted, NodeWanted
 
 _AWAY = "a GPU that lspci -k shows with 'Kernel driver in use: vfio-pci' is a virtual machine's"
 _BACK = (

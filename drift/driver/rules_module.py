@@ -22,7 +22,7 @@ from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.kernels import Module
 from gpu_node.facts.driver.secure_boot import SecureBoot
 from gpu_node.facts.driver.state import DriverState
-from gpu_node.inventories.schema import DriverWanted
+from gpu_node.inventories.wanted import DriverWanted
 
 
 @check("driver.nouveau")

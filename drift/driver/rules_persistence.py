@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.facts.driver.state import DriverState
-from gpu_node.inventories.schema import DriverWanted
+from gpu_node.inventories.wanted import DriverWanted
 
 
 @check("driver.persistence")

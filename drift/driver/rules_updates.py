@@ -12,7 +12,7 @@ from gpu_node.drift.engine.subject import SystemPackages
 from gpu_node.facts.driver.state import UPDATED, DriverState, Updates
 from gpu_node.facts.driver.upgrades import Upgrade
 from gpu_node.facts.globs import matches_any
-from gpu_node.inventories.schema import DriverWanted
+from gpu_node.inventories.wanted import DriverWanted
 
 _DRIVER = re.compile(r"\d+\.\d+(\.\d+)?")
 _COMMANDS = {"apt": "apt upgrade", "dnf": "dnf update", "yum": "yum update"}

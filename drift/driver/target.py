@@ -14,8 +14,8 @@ from gpu_node.drift.tables import capability, pip_torch, rows
 from gpu_node.facts.driver.kernels import Kernel, Module, Source
 from gpu_node.facts.driver.state import DriverState
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import DriverWanted, NodeWanted
 from gpu_node.inventories.versions import numbers
+from gpu_node.inventories.wanted import DriverWanted, NodeWanted
 
 
 class Support(NamedTuple):

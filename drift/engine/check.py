@@ -23,7 +23,7 @@ from gpu_node.drift.engine.roots import with_roots
 from gpu_node.drift.engine.rule import is_named, is_of
 from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.facts.node import ROOT_SECTIONS, NodeState, UnreadSection
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 
 def check(state: NodeState, wanted: NodeWanted, nodes: Nodes | None = None) -> list[Finding]:

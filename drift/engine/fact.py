@@ -12,7 +12,7 @@ from gpu_node.drift.engine.rows import Part, has_key, part_of, rows
 from gpu_node.drift.engine.subject import Package, Subject
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.bounds import in_words
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 Class = Literal["must-equal", "per-model", "per-host"]
 _CLASSES: dict[str, Class] = {"": "per-host", "everywhere": "must-equal", "per-model": "per-model"}

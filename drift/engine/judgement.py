@@ -18,7 +18,7 @@ from gpu_node.drift.engine.subject import Thing
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.bounds import breaking, in_words
 from gpu_node.inventories.plurals import counted
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 # More of one rule on one node, or of all, is no list that a person reads.
 _MOST_FINDINGS, _MOST_OF_ALL = 1000, 3000

@@ -14,7 +14,7 @@ from gpu_node.drift.engine.switches import is_on
 from gpu_node.facts.ask.via import SSH
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import Peer
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 T = TypeVar("T")
 

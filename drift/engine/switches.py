@@ -6,7 +6,7 @@ from datetime import date
 from typing import NamedTuple
 
 from gpu_node.inventories.fields.switched import Off
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 
 class Switch(NamedTuple):

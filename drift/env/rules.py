@@ -25,7 +25,7 @@ from gpu_node.facts.env.inherited import Process
 from gpu_node.facts.env.start_files import ENV_FILE, Setting
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 _KINDS = {
     "shell": "end this shell and log in again",

@@ -20,7 +20,7 @@ from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.facts.env.start_files import Setting
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 _INVENTORY = "the inventory"
 # NCCL_P2P_DISABLE slows down every step, whatever it hides.

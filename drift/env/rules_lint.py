@@ -33,8 +33,8 @@ from gpu_node.inventories.nccl_variables import (
     real,
     suggestion,
 )
-from gpu_node.inventories.schema import NodeWanted
 from gpu_node.inventories.versions import numbers
+from gpu_node.inventories.wanted import NodeWanted
 
 _INVENTORY = "the inventory"
 _NO_CR_SINCE = (2, 30, 3)

@@ -8,7 +8,7 @@ from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import FileLine, Subject, Variable
 from gpu_node.drift.env.user_settings import REMOVE_ITS_SOURCE, SESSION
 from gpu_node.facts.env.proxies import Proxy
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 # What reads a file, by a part of its path, and the command that removes its setting.
 _READERS = (

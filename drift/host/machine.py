@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 # Seconds after which an event is no longer what a person looks for: a week. Proposed, no source.
 RECENT = 7 * 86400

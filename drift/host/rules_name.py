@@ -11,7 +11,7 @@ from gpu_node.drift.host.rules_machine import same_machine
 from gpu_node.drift.ssh.rules_mesh import unresolved
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.addresses import is_address, is_loopback
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 _GLOO = "GLOO_SOCKET_IFNAME"
 

@@ -14,8 +14,8 @@ from gpu_node.facts.host.newcomer import System
 from gpu_node.facts.host.state import Disk, HostState
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.packages.sources import PackageSource
-from gpu_node.inventories.schema import NodeWanted
 from gpu_node.inventories.versions import numbers
+from gpu_node.inventories.wanted import NodeWanted
 
 # Architectures: one that everything was tried on, and one that should do.
 _TRIED, _UNTRIED = ("x86_64",), ("aarch64",)

@@ -19,7 +19,7 @@ from gpu_node.facts.limits.state import (
     Line,
     User,
 )
-from gpu_node.inventories.schema import LimitsWanted
+from gpu_node.inventories.wanted import LimitsWanted
 
 Kind = Literal["soft", "hard"]
 # What a file of our own says, in the kernel's unit.

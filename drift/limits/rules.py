@@ -29,7 +29,7 @@ from gpu_node.facts.limits.confirmed import OWN_FILES, PAM_STACK
 from gpu_node.facts.limits.state import Item, LimitsState, Line
 from gpu_node.facts.limits.state import Limit as Value
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import LimitsWanted
+from gpu_node.inventories.wanted import LimitsWanted
 
 # PAM files that sshd reads itself or by the usual includes (Debian, Ubuntu; Red Hat).
 _SSHD_PAM = ("sshd", "common-session", "password-auth", "system-auth")

@@ -8,7 +8,7 @@ from itertools import groupby
 from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path
 from gpu_node.facts.limits.state import LimitsState
-from gpu_node.inventories.schema import LimitsWanted
+from gpu_node.inventories.wanted import LimitsWanted
 
 _NAMED = 3
 

@@ -12,7 +12,7 @@ from gpu_node.drift.engine.subject import Limit
 from gpu_node.drift.limits.pam_limits import deciding, lacking
 from gpu_node.drift.limits.rules import too_low
 from gpu_node.facts.limits.state import Ceiling, LimitsState
-from gpu_node.inventories.schema import LimitsWanted
+from gpu_node.inventories.wanted import LimitsWanted
 
 # Proposed where the inventory names no number: 8 ranks with 8 DataLoader workers each, and 64
 # OpenMP threads in each process, are 4,608 tasks, more than the 4096 of CentOS 7's 20-nproc.conf.

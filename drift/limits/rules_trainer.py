@@ -23,7 +23,7 @@ from gpu_node.drift.limits.rules import cause_of, stops_a_job
 from gpu_node.drift.units import at_least, conf_limit, limit
 from gpu_node.facts.limits.state import Item, LimitsState, Line, User
 from gpu_node.facts.limits.state import Limit as Value
-from gpu_node.inventories.schema import LimitsWanted
+from gpu_node.inventories.wanted import LimitsWanted
 
 
 @check("limits.training-user")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpu_node.drift.units import at_least
 from gpu_node.facts.limits.services import Service, UnitLine
 from gpu_node.facts.limits.state import Item, Limit, LimitsState
-from gpu_node.inventories.schema import LimitsWanted
+from gpu_node.inventories.wanted import LimitsWanted
 
 # Drop-ins are read in the order of their names, whatever folder they are in (systemd.unit(5)).
 _NAME = "zz-gpu-node.conf"

@@ -8,7 +8,7 @@ from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.facts.nccl.state import Environment
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import FAMILIES
-from gpu_node.inventories.schema import NcclWanted
+from gpu_node.inventories.wanted import NcclWanted
 
 
 def missing(state: NodeState, wanted: NcclWanted | None) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from gpu_node.facts.nccl.libnccl import DEB, RPM, Package
 from gpu_node.facts.nccl.state import Environment, NcclState, shown
 from gpu_node.facts.packages.locks import name_and_version
 from gpu_node.inventories.fields.kinds import FAMILIES
-from gpu_node.inventories.schema import NcclWanted
+from gpu_node.inventories.wanted import NcclWanted
 
 # What a job ends in that loads another libnccl than torch was built for.
 FAILS = (

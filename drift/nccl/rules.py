@@ -37,7 +37,7 @@ from gpu_node.facts.nccl.state import (
     plain,
     shown,
 )
-from gpu_node.inventories.schema import NcclWanted
+from gpu_node.inventories.wanted import NcclWanted
 
 # What a shell, or a file that every program reads, may put before torch's own libnccl.
 _PRELOAD = "/etc/ld.so.preload"

@@ -20,8 +20,8 @@ from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.drift.tables import capability, rows, runs_on, toolkits
 from gpu_node.facts.nccl.state import Environment, plain, shown
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
 from gpu_node.inventories.versions import numbers
+from gpu_node.inventories.wanted import NodeWanted
 
 
 @cache

@@ -24,7 +24,7 @@ from gpu_node.drift.nccl.package_locks import barriers
 from gpu_node.facts.nccl.libnccl import DEB, RPM
 from gpu_node.facts.nccl.state import NcclState
 from gpu_node.inventories.fields.kinds import FAMILIES
-from gpu_node.inventories.schema import NcclWanted
+from gpu_node.inventories.wanted import NcclWanted
 
 _OF_TORCH = "the version that torch is built for"
 _SPARED = (

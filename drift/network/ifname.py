@@ -33,8 +33,8 @@ from gpu_node.facts.env.state import EnvState, Line
 from gpu_node.facts.nccl.state import NcclState, shown
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
-from gpu_node.inventories.schema import NetworkWanted, NodeWanted
 from gpu_node.inventories.versions import numbers
+from gpu_node.inventories.wanted import NetworkWanted, NodeWanted
 
 CONF = "/etc/nccl.conf"
 SHELL, INTERACTIVE = f"{IFNAME} in a launcher's shell", f"{IFNAME} in an interactive shell"

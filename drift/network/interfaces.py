@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gpu_node.facts.network.state import Link, NetworkState
-from gpu_node.inventories.schema import NetworkWanted
+from gpu_node.inventories.wanted import NetworkWanted
 
 AUTO = "auto"
 # Made for containers, virtual machines and tunnels: never chosen, whatever address they carry.

@@ -19,7 +19,7 @@ from gpu_node.drift.network.interfaces import (
 )
 from gpu_node.facts.network.state import Link, NetworkState, Row
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NetworkWanted
+from gpu_node.inventories.wanted import NetworkWanted
 
 # Routes to so many nodes show whether an interface leads to the others.
 _MOST_ROUTES = 16

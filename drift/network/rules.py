@@ -44,7 +44,7 @@ from gpu_node.drift.network.reach import carriers, managed_ends, unreached
 from gpu_node.facts.network.state import Link
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 
 @check("network.interface-gone")

@@ -10,7 +10,7 @@ from gpu_node.drift.network.interfaces import AUTO, Choice, carrying, choose, is
 from gpu_node.drift.ssh.rules_newcomer import way_from, way_to
 from gpu_node.facts.network.state import Route
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NetworkWanted, NodeWanted
+from gpu_node.inventories.wanted import NetworkWanted, NodeWanted
 
 
 def interface_of(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Choice:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpu_node.facts.ask.sudo import asks_password
 from gpu_node.facts.ask.via import SSH
 from gpu_node.facts.probe.peers import Peer
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 if TYPE_CHECKING:
     from gpu_node.facts.node import NodeState

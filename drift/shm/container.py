@@ -7,7 +7,8 @@ from shlex import quote
 
 from gpu_node.drift.units import at_least
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted, format_size
+from gpu_node.inventories.fields.sizes import format_size
+from gpu_node.inventories.wanted import NodeWanted
 
 
 def run_options(state: NodeState, wanted: NodeWanted) -> list[str]:

@@ -16,7 +16,8 @@ from gpu_node.drift.units import size
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.shm.boot import BootLine
 from gpu_node.facts.shm.state import FstabLine, ShmState
-from gpu_node.inventories.schema import NodeWanted, ShmWanted, format_size
+from gpu_node.inventories.fields.sizes import format_size
+from gpu_node.inventories.wanted import NodeWanted, ShmWanted
 
 MODE = "1777"
 # The fix of a size that the node's memory does not have: no command that sets it.

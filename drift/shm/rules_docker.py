@@ -15,7 +15,8 @@ from gpu_node.drift.units import at_least, limit, size
 from gpu_node.facts.limits.state import Item
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.shm.docker import Daemon, GpuContainer, PodmanSize
-from gpu_node.inventories.schema import NodeWanted, format_size
+from gpu_node.inventories.fields.sizes import format_size
+from gpu_node.inventories.wanted import NodeWanted
 
 # What docker (moby, daemon/config: DefaultShmSize) and podman (containers.conf(5)) give.
 DEFAULT = 64 << 20

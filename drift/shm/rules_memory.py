@@ -10,7 +10,8 @@ from gpu_node.drift.host.machine import is_container, memory_of
 from gpu_node.drift.units import size
 from gpu_node.facts.host.state import Memory
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted, format_size
+from gpu_node.inventories.fields.sizes import format_size
+from gpu_node.inventories.wanted import NodeWanted
 
 
 @check("shm.above-memory")

@@ -11,7 +11,7 @@ from gpu_node.drift.shm.segments import age, in_doubt, in_words, is_certain, orp
 from gpu_node.facts.shm.segments import Adopted, Use
 from gpu_node.facts.shm.state import ShmState
 from gpu_node.inventories.plurals import counted
-from gpu_node.inventories.schema import ShmWanted
+from gpu_node.inventories.wanted import ShmWanted
 
 # From where on the next job is likely to find no room.
 _NEARLY_FULL = 0.9

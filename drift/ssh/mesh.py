@@ -16,7 +16,7 @@ from gpu_node.facts.probe.peers import SSH_PORT, Peer
 from gpu_node.facts.ssh.state import HostsLine, Names, SshState
 from gpu_node.inventories.fields import addresses as fields
 from gpu_node.inventories.fields.addresses import is_loopback
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 # Neither pdsh nor torchrun, rsync or the DeepSpeed launcher needs one of these; a terminal stays
 # allowed, for people go from node to node as well.

@@ -36,7 +36,7 @@ from gpu_node.facts.shm.state import Mode
 from gpu_node.facts.ssh.mesh import KNOWN_HOSTS, lookups
 from gpu_node.facts.ssh.state import Account, SshState, fingerprint
 from gpu_node.inventories.fields.addresses import is_loopback
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 
 class _Way(TypedDict):

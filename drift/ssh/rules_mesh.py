@@ -51,7 +51,7 @@ from gpu_node.facts.ssh.mesh import HOSTS, KNOWN_HOSTS
 from gpu_node.facts.ssh.settings import OFFERS, PROXIES
 from gpu_node.facts.ssh.state import HostsLine, SshState
 from gpu_node.inventories.fields.addresses import is_loopback
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 _WAITS = "launchers start their ranks over ssh: this one never starts, and the others wait for it"
 _PUNISHED = (

@@ -13,7 +13,7 @@ from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.ssh.settings import SSH_CONFIG, SettingLine, lines_about
 from gpu_node.facts.ssh.state import SshState
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 
 @check("ssh.port-unset")

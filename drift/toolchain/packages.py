@@ -13,7 +13,7 @@ from packaging.version import InvalidVersion, Version
 from gpu_node.drift.tables import rows
 from gpu_node.facts.nccl.state import Environment
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 # What the facts about packages of Python environments begin with.
 PACKAGE = "toolchain.package:"

@@ -10,7 +10,7 @@ from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path
 from gpu_node.facts.toolchain.state import LINK_DIR as LINK_DIR
 from gpu_node.facts.toolchain.state import Cmake, Cmakes, ToolchainState
-from gpu_node.inventories.schema import ToolchainWanted
+from gpu_node.inventories.wanted import ToolchainWanted
 
 # Where a run of the deploy keeps what it moves away.
 BACKUPS = "/var/backups/gpu-node/RUN"

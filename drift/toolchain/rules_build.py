@@ -34,8 +34,8 @@ from gpu_node.facts.nccl.state import Environment
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.toolchain.build import Build, Program
 from gpu_node.inventories.fields.kinds import FAMILIES
-from gpu_node.inventories.schema import NodeWanted
 from gpu_node.inventories.versions import numbers
+from gpu_node.inventories.wanted import NodeWanted
 
 _JIT = "DeepSpeed compiles an operator at its first use"
 # The newest that Red Hat's collections for CentOS 7 have.

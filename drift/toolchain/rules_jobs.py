@@ -11,8 +11,7 @@ from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Gpu
 from gpu_node.drift.tables import capability
 from gpu_node.facts.node import NodeState
-from gpu_node.inventories.schema import NodeWanted
-from gpu_node.inventories.wanted import JobsWanted
+from gpu_node.inventories.wanted import JobsWanted, NodeWanted
 
 
 class _Need(NamedTuple):

@@ -29,7 +29,7 @@ from gpu_node.facts.nccl.state import Environment
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.toolchain.state import LINK_DIR as LINK_DIR
 from gpu_node.inventories.plurals import counted
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 
 @check("toolchain.package-differs")

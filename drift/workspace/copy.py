@@ -13,7 +13,7 @@ from gpu_node.facts.workspace.packed import SPECIAL
 from gpu_node.facts.workspace.state import Tree
 from gpu_node.inventories.fields.paths import CONTROLLER
 from gpu_node.inventories.plurals import few
-from gpu_node.inventories.schema import WorkspaceWanted
+from gpu_node.inventories.wanted import WorkspaceWanted
 
 _NAMED = 3
 

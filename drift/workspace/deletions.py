@@ -8,7 +8,8 @@ from gpu_node.drift.engine.finding import Who
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.units import size
 from gpu_node.drift.workspace.copy import Copy
-from gpu_node.inventories.schema import WorkspaceWanted, format_size
+from gpu_node.inventories.fields.sizes import format_size
+from gpu_node.inventories.wanted import WorkspaceWanted
 
 ALLOW = "--data allow_deletions=true"
 _WAY = f"if it is right, run the deploy with {ALLOW}"

@@ -19,7 +19,7 @@ from gpu_node.facts.workspace.state import Directory, Tree, WorkspaceState
 from gpu_node.inventories.fields.paths import CONTROLLER, is_below, relative
 from gpu_node.inventories.fields.paths import Directory as DirectoryWanted
 from gpu_node.inventories.plurals import counted
-from gpu_node.inventories.schema import NodeWanted, WorkspaceWanted
+from gpu_node.inventories.wanted import NodeWanted, WorkspaceWanted
 
 
 @check("workspace.directory")

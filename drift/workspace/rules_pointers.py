@@ -12,7 +12,7 @@ from gpu_node.drift.workspace.copy import is_source
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.workspace.pointers import Pointers
 from gpu_node.inventories.plurals import counted
-from gpu_node.inventories.schema import WorkspaceWanted
+from gpu_node.inventories.wanted import WorkspaceWanted
 
 _NAMED = 3
 

@@ -15,7 +15,7 @@ from gpu_node.deploy.engine.pyinfra_process import WHOLE, Ended
 from gpu_node.facts.ask.gather import Answer
 from gpu_node.history.store import identity, opened
 from gpu_node.inventories.interrupt import Interrupted
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 from tests.drift import states
 
 LOW = {"shm": {"usage": {"size": 67108864}}}

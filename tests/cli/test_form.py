@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from paramiko import ECDSAKey
 
+from gpu_node.inventories.errors import InventoryError
 from gpu_node.inventories.escape import visible
-from gpu_node.inventories.schema import InventoryError, load
+from gpu_node.inventories.schema import load
 from tests.case_files import Case
 from tests.cli.conftest import INVENTORY, fill
 from tests.cli.form import PROBLEM, assert_in_form

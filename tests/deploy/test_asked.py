@@ -21,7 +21,7 @@ from gpu_node.deploy.engine.run import Run
 from gpu_node.facts.ask import session
 from gpu_node.facts.ask.patience import Patience
 from gpu_node.facts.probe.protocol import MARK
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 from tests.commands import Ended, run
 from tests.drift import hostile, states
 from tests.hostile_nodes import reply

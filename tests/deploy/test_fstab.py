@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_node.deploy.shm.operations import with_size
-from gpu_node.inventories.schema import format_size
+from gpu_node.inventories.fields.sizes import format_size
 
 # What stands in a field: no blank, no line end, and no first character that makes a comment.
 FIELD = st.text(

@@ -11,7 +11,7 @@ from gpu_node.drift.limits.pam_limits import KINDS, OwnLines
 from gpu_node.drift.limits.services import drop_in, text_of
 from gpu_node.facts.limits.services import Service
 from gpu_node.facts.limits.state import UNITS, Item, parse_files
-from gpu_node.inventories.schema import LimitsWanted
+from gpu_node.inventories.wanted import LimitsWanted
 
 ITEMS: list[Item] = ["nofile", "memlock", "stack"]
 NAMES = st.lists(st.from_regex(r"[a-z_][a-z0-9_-]{0,14}", fullmatch=True), min_size=1, max_size=4)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from gpu_node.drift.engine.nodes import Newcomer, Nodes
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import peers
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 from tests import case_files
 from tests.drift import states
 

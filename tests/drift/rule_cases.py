@@ -16,7 +16,7 @@ from gpu_node.drift.job.launch import of_words
 from gpu_node.facts.ask.via import SSH
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.peers import peers
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 from tests import case_files
 from tests.case_files import Case
 from tests.drift import newcomer, states

@@ -11,7 +11,7 @@ from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.node import NodeState, state_of
 from gpu_node.facts.probe.peers import peers
 from gpu_node.facts.workspace.state import tree
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 from tests import case_files
 from tests.case_files import merged
 

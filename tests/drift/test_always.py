@@ -13,7 +13,8 @@ from gpu_node.drift.engine.nodes import Judged, Nodes
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.keys import keys_of
-from gpu_node.inventories.schema import HostEntry, NodeWanted
+from gpu_node.inventories.schema import HostEntry
+from gpu_node.inventories.wanted import NodeWanted
 from tests.case_files import Case
 from tests.drift import newcomer, states
 from tests.drift.rule_cases import ALL, nodes_of

@@ -13,7 +13,7 @@ from gpu_node.drift.engine.nodes import Judged, Nodes
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.facts.node import NodeState, state_of
 from gpu_node.inventories.fields.kinds import IFNAME
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 from tests.drift import states
 
 MODELS = {"a100-01": "A100", "a100-02": "A100", "v100-01": "V100"}

@@ -17,7 +17,7 @@ from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.areas import AREAS
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.inventories.keys import flat_key, keys_of
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 from tests.case_files import Case
 from tests.drift import newcomer, states
 from tests.drift.reports import GONE, report

@@ -15,7 +15,7 @@ from gpu_node.drift.network.interfaces import (
     selected,
 )
 from gpu_node.facts.network.state import NetworkState
-from gpu_node.inventories.schema import NetworkWanted
+from gpu_node.inventories.wanted import NetworkWanted
 
 NAMES = ["lo", "eth0", "eth1", "eth10", "bond0", "docker0"]
 

@@ -18,7 +18,7 @@ from gpu_node.drift.limits.pam_limits import (
 )
 from gpu_node.facts.limits.confirmed import CONF_D, OWN_FILE
 from gpu_node.facts.limits.state import CONF, LimitsState, Line, User
-from gpu_node.inventories.schema import LimitsWanted
+from gpu_node.inventories.wanted import LimitsWanted
 from tests.drift import states
 
 ROOT = User(name="root", uid=0, gids=(0,), groups=("root",))

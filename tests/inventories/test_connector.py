@@ -22,10 +22,11 @@ from typing_extensions import override
 
 from gpu_node.facts.ask import pyinfra_file
 from gpu_node.inventories import pyinfra_groups
+from gpu_node.inventories.cluster import Cluster
 from gpu_node.inventories.connection import connector, names
 from gpu_node.inventories.connection.client import Client
 from gpu_node.inventories.connection.connector import Connector, adopt
-from gpu_node.inventories.schema import Cluster, load
+from gpu_node.inventories.schema import load
 from tests.commands import BIN, Ended, run
 from tests.inventories.conftest import MINE, ask, loaded, refused
 from tests.onboarding.serving import Sshd

@@ -8,17 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_node.inventories.errors import InventoryError
+from gpu_node.inventories.fields.sizes import format_size, parse_size
 from gpu_node.inventories.fields.switched import Off
 from gpu_node.inventories.keys import flat_key, leaf_paths
-from gpu_node.inventories.schema import (
-    InventoryError,
-    LimitsWanted,
-    NodeWanted,
-    ShmWanted,
-    format_size,
-    load,
-    parse_size,
-)
+from gpu_node.inventories.schema import load
+from gpu_node.inventories.wanted import LimitsWanted, NodeWanted, ShmWanted
 
 HOST = {"address": "10.0.0.4"}
 UNITS = ("K", "M", "G", "T")

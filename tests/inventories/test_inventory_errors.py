@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from gpu_node.inventories.errors import dotted
+from gpu_node.inventories.errors import InventoryError, dotted
 from gpu_node.inventories.keys import Key, complaints, examples, keys_of
-from gpu_node.inventories.schema import HostEntry, InventoryError, load
+from gpu_node.inventories.schema import HostEntry, load
 
 NEXT = "next: give the path of a cluster file; gpu-node init writes one"
 # The file around what a row writes.

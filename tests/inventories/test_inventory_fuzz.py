@@ -8,7 +8,8 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpu_node.inventories.schema import InventoryError, load
+from gpu_node.inventories.errors import InventoryError
+from gpu_node.inventories.schema import load
 from tests.examples import examples
 
 LAB = (Path(__file__).parents[2] / "inventories" / "lab.yml").read_text()

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from gpu_node.inventories.schema import (
-    Cluster,
+from gpu_node.inventories.cluster import Cluster
+from gpu_node.inventories.errors import InventoryError
+from gpu_node.inventories.schema import load
+from gpu_node.inventories.wanted import (
     CmakeWanted,
     GpuWanted,
-    InventoryError,
     LimitsWanted,
     NcclWanted,
     NodeWanted,
     ShmWanted,
     ToolchainWanted,
-    load,
 )
 
 GIB = 1 << 30

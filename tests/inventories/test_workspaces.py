@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from gpu_node.facts.probe.request import request_of
-from gpu_node.inventories.schema import InventoryError, load
+from gpu_node.inventories.errors import InventoryError
+from gpu_node.inventories.schema import load
 from gpu_node.inventories.wanted import NodeWanted
 
 FILE = """\

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from gpu_node.inventories.schema import Cluster, load
+from gpu_node.inventories.cluster import Cluster
+from gpu_node.inventories.schema import load
 from gpu_node.onboarding.forecast import foreseen
 from tests.drift import states
 

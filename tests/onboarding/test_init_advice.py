@@ -9,7 +9,7 @@ import pytest
 from gpu_node.deploy.console import UserConsole
 from gpu_node.drift.report.seen import Seen
 from gpu_node.inventories.connection.sudo import SUDO
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 from gpu_node.onboarding.initialising import Initialising
 from gpu_node.onboarding.new_site import Access, NewSite
 from tests.drift import states

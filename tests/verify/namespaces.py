@@ -21,7 +21,7 @@ from typing_extensions import override
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.inventories.connection.capped import Talk
 from gpu_node.inventories.connection.connector import Connector
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 from gpu_node.verify.outcome import Outcome
 from gpu_node.verify.request import Request
 from gpu_node.verify.run import _Run

@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import Unreadable
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 from gpu_node.verify import nodes, output, sessions
 from gpu_node.verify.nodes import RankOutput
 from gpu_node.verify.outcome import Outcome

@@ -12,7 +12,7 @@ from gpu_node.facts.host.one_machine import ONE_NAME, are_one
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import MARK, Unreadable
 from gpu_node.inventories.connection.sudo import SUDO
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 from gpu_node.verify import nodes, sessions
 from gpu_node.verify.sessions import Node, Refused, require_idle
 
