@@ -26,7 +26,7 @@ from tests.kernel.products import deploy, findings
 from tests.lab_errors import end_the_lane
 
 pytestmark = pytest.mark.kernel_slow
-PACKAGES = ["nvidia-kernel-dkms", "nvidia-smi", "libcuda1", "nvidia-persistenced"]
+PACKAGES = ["nvidia-kernel-dkms", "nvidia-smi", "libcuda1"]
 INSTALL = "DEBIAN_FRONTEND=noninteractive apt-get -qq -y --no-install-recommends install"
 HELD = "apt-mark showhold | xargs dpkg-query -W -f '${Package} ${Version}\\n'"
 
@@ -141,6 +141,13 @@ def test_a_second_kernel_without_headers(node: Node) -> None:
     assert machine.read(f"modinfo -k {kernel} -F version nvidia-current") == node.wanted
 
 
+def test_the_daemon_is_installed(node: Node) -> None:
+    """nvidia-persistenced, which Debian has in one version, with the library of the module's."""
+    version = node.machine.read("dpkg-query -W -f '${Version}' nvidia-smi")
+    node.machine.read(f"{INSTALL} nvidia-persistenced libnvidia-cfg1={version}")
+    assert errors(node) == {"driver.smi-fails"}
+
+
 def test_a_kernel_without_a_gpu(node: Node, running: ExitStack, image: Path) -> None:
     """The disk boots into that kernel, which has the module and refuses it."""
     running.close()
@@ -171,18 +178,3 @@ def test_the_library_is_updated_alone(node: Node, image: Path) -> None:
         found = judged(node)
         mismatch = found["driver.library-mismatch"]
         assert mismatch["found"] == f"module {node.wanted}, library {node.newest}"
-
-
-def test_the_open_module_is_installed_instead(node: Node, image: Path) -> None:
-    """It needs Turing or newer, and the GPUs on the bus are V100s."""
-    machine = node.machine
-    with native.running(machine, image, machine.kernels.update):
-        machine.read("apt-mark showhold | xargs -r apt-mark unhold")
-        machine.read(f"{INSTALL} nvidia-open-kernel-dkms")
-        licence = "modinfo -k $(uname -r) -F license nvidia-current-open"
-        assert machine.read(licence) == "Dual MIT/GPL"
-        wrong = judged(node)["driver.unsupported-gpu"]
-        assert [wrong["found"], wrong["wanted"]] == [
-            "the open kernel module",
-            "the proprietary one",
-        ]
