@@ -71,7 +71,9 @@ def test_the_labels_are_whole() -> None:
     assert sum(map(len, halves.values())) >= FEWEST
     labelled = [thread for found in halves.values() for thread in found]
     assert len({thread.url for thread in labelled}) == len(labelled)
-    assert len({thread.log for thread in labelled}) == len(labelled)
+    # One line may be all that two people show.
+    long = [thread.log for thread in labelled if thread.log.count("\n") > 1]
+    assert len({*long}) == len(long)
     assert [thread.url for thread in labelled if thread.decisive not in thread.log] == []
 
 
