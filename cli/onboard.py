@@ -116,7 +116,7 @@ def onboard(
         ]
         options = Options(tuple(others), given(password_stdin), disable_password, dry)
         site, console = site_of(inventory), UserConsole(yes)
-        return Onboarding(site, options, console, proof, partial(ask, again="run it again")).run(
+        return Onboarding(site, options, console, proof, partial(ask, again="run it again", ports=True)).run(
             requests
         )
     except FAILURES as error:

@@ -1,0 +1,233 @@
+"""Ports that nodes of network namespaces try together, with real firewalls between them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu_node.facts.ports.state import Firewall, Tried, parse_firewall
+from gpu_node.facts.ports.trying import End, Result, try_ports
+from gpu_node.facts.probe.peers import partners
+from gpu_node.facts.probe.request import ProbeRequest
+from gpu_node.facts.probe.shell import SBIN, shell
+from tests.verify import namespaces
+from tests.verify.namespaces import INTERFACE, Nodes
+
+FIRST, SECOND, ROUTER = NAMES = ("a100-01", "a100-02", "router")
+RANGE = "32768-60999"
+made = pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("nft") or not shutil.which("iptables"),
+    reason="namespaces are made, with nft and iptables in them",
+)
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    """Three nodes; a test leaves no rule and no process on them."""
+    with (
+        tempfile.TemporaryDirectory(dir="/var/tmp") as folder,
+        namespaces.running(NAMES, Path(folder), "python3") as running,
+    ):
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def no_rules(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Remove the rules of a test."""
+    yield
+    if "nodes" in request.fixturenames:
+        for name in NAMES:
+            request.getfixturevalue("nodes").on(name, "nft flush ruleset")
+
+
+def tried(nodes: Nodes, *names: str) -> dict[str, Result]:
+    """Return what nodes tried together."""
+    names = names or (FIRST, SECOND)
+    return try_ports(
+        {
+            name: End(nodes.host(name), ProbeRequest(), address)
+            for name, address in nodes.addresses.items()
+            if name in names
+        }
+    )
+
+
+OPEN = Tried(ports=("open", "open", "open"), large=True)
+
+
+@made
+def test_without_a_rule(nodes: Nodes) -> None:
+    """All ports of the range are open, a large message passes, and no program is left."""
+    found = tried(nodes, *NAMES)
+    assert found[FIRST] == Result({SECOND: OPEN, ROUTER: OPEN}, "", 32768, 60999)
+    assert [each.tried.keys() for each in found.values()] == [
+        {*NAMES} - {name} for name in found
+    ]
+    assert programs(nodes) == 0
+
+
+def programs(nodes: Nodes) -> int:
+    """Return how many listeners are left, a moment later."""
+    for _ in range(50):
+        lines = sum(nodes.on(name, "cat /proc/net/tcp").count(" 0A ") for name in NAMES)
+        if not lines:
+            break
+        time.sleep(0.05)
+    return lines
+
+
+def input_rule(rule: str) -> str:
+    """Return sh that makes a chain with a rule."""
+    chain = "{ type filter hook input priority 0; }"
+    return f"nft 'add table inet t; add chain inet t input {chain}; add rule inet t input {rule}'"
+
+
+@made
+@pytest.mark.parametrize(
+    ("script", "ports"),
+    [
+        (input_rule(f"tcp dport {RANGE} drop"), "dropped dropped dropped"),
+        (input_rule("tcp dport 42000-60999 drop"), "open dropped dropped"),
+        (
+            input_rule("meta l4proto tcp reject with icmp type host-prohibited"),
+            "rejected rejected rejected",
+        ),
+        (input_rule("meta l4proto tcp reject with tcp reset"), "reset reset reset"),
+        ("iptables -A INPUT -p tcp -j REJECT", "reset reset reset"),
+        ("iptables -P INPUT DROP; iptables -A INPUT -p tcp --dport 22 -j ACCEPT", None),
+    ],
+    ids=["the range", "a part", "host-prohibited", "reset", "iptables", "policy"],
+)
+def test_what_a_firewall_does(nodes: Nodes, script: str, ports: str | None) -> None:
+    """It is seen from the other node; the section names the chain where it is."""
+    nodes.on(SECOND, script)
+    found = tried(nodes)
+    if ports is not None:
+        assert found[FIRST].tried[SECOND].ports == tuple(ports.split())
+        assert found[SECOND].tried[FIRST] == OPEN
+    else:  # answers are dropped, too
+        assert set(found[FIRST].tried[SECOND].ports) == {"dropped"}
+    named = firewall(nodes, SECOND).chains
+    assert [(each.hook, each.name.lower()) for each in named] == [("input", "input")]
+    assert firewall(nodes, FIRST) == Firewall()
+
+
+def firewall(nodes: Nodes, name: str) -> Firewall:
+    """Return what the probe says of a node's firewall."""
+    return parse_firewall(nodes.on(name, SBIN + shell("ports/firewall")))
+
+
+@made
+def test_firewalld_by_its_table(nodes: Nodes) -> None:
+    """The zone of an interface, and that of all others; the chain of a zone that only accepts."""
+    nodes.on(
+        FIRST,
+        """nft -f - <<'END'
+table inet firewalld {
+  chain filter_INPUT { type filter hook input priority 10; jump filter_INPUT_ZONES; }
+  chain filter_INPUT_ZONES { iifname "train0" goto filter_IN_internal; goto filter_IN_public; }
+  chain filter_IN_internal { accept; }
+  chain filter_IN_public { reject with icmpx type admin-prohibited; }
+  chain filter_OUTPUT { type filter hook output priority 10; accept comment "drop nothing"; }
+}
+END
+""",
+    )
+    found = firewall(nodes, FIRST)
+    assert found.zones == {"-": "public", "train0": "internal"}
+    assert [each.name for each in found.chains] == ["filter_INPUT"]
+
+
+@made
+def test_a_black_hole(nodes: Nodes) -> None:
+    """A router with a smaller MTU on the way, whose ICMP is dropped: small messages pass alone."""
+    nodes.on(
+        ROUTER,
+        "echo 1 >/proc/sys/net/ipv4/ip_forward; "
+        f"echo 0 >/proc/sys/net/ipv4/conf/{INTERFACE}/send_redirects; "
+        f"ip route add {nodes.addresses[SECOND]}/32 dev {INTERFACE} mtu lock 1300; "
+        "nft 'add table ip t; add chain ip t output { type filter hook output priority 0; }; "
+        "add rule ip t output ip protocol icmp drop'",
+    )
+    nodes.on(FIRST, f"ip route add {nodes.addresses[SECOND]}/32 via {nodes.addresses[ROUTER]}")
+    try:
+        found = tried(nodes)
+    finally:
+        nodes.on(FIRST, f"ip route delete {nodes.addresses[SECOND]}/32")
+    assert found[FIRST].tried[SECOND] == Tried(ports=("open", "open", "open"), large=False)
+    assert found[SECOND].tried[FIRST] == OPEN
+
+
+@made
+def test_nothing_else_is_connected_to(nodes: Nodes) -> None:
+    """A rule counts packets to all ports of a node but those from which its kernel chooses."""
+    nodes.on(SECOND, input_rule(f"tcp flags syn tcp dport != {RANGE} counter"))
+    nodes.on(SECOND, f"nft add rule inet t input tcp flags syn tcp dport {RANGE} counter")
+    assert tried(nodes)[FIRST].tried[SECOND] == OPEN
+    other, own = nodes.on(SECOND, "nft list chain inet t input | grep counter").splitlines()
+    assert "packets 0 " in other
+    assert "packets 3 " in own
+
+
+def hostile(nodes: Nodes, script: str) -> Result:
+    """Return what a node gets of one whose Python is a script."""
+    folder = nodes.folder / "odd"
+    folder.mkdir(exist_ok=True)
+    (folder / "python3").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "python3").chmod(0o755)
+    nodes.before[SECOND] = ["unshare", "--mount", "sh", "-c", ODD, str(folder / "python3")]
+    try:
+        found = tried(nodes, *NAMES)
+    finally:
+        nodes.before[SECOND] = []
+    assert found[FIRST].tried[ROUTER] == found[ROUTER].tried[FIRST] == OPEN
+    return found[SECOND]
+
+
+ODD = 'mount --bind "$0" "$(readlink -f /usr/bin/python3)" && exec "$@"'
+
+
+@made
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("exit 3", "its program ended: no output"),
+        ("echo Segmentation fault; exit 139", "its program ended: Segmentation fault"),
+        ("exec yes", "it sends more than an answer"),
+        ("echo ready 1 65535 22 23 24; exec sleep 9", "its program does not answer within 3 s"),
+        ("exec sleep 9", "its program does not answer within 3 s"),
+    ],
+    ids=["ends", "fails", "without end", "other ports", "silent"],
+)
+def test_a_hostile_node(nodes: Nodes, script: str, why: str) -> None:
+    """It is untried, within seconds, and the others are not disturbed."""
+    began = time.monotonic()
+    found = hostile(nodes, script)
+    assert (found.untried, found.tried) == (why, {})
+    assert time.monotonic() - began < 6
+
+
+@made
+def test_a_node_that_lies(nodes: Nodes) -> None:
+    """Ports where it does not listen, and no confirmation: its failures count for nothing."""
+    says = "echo ready 32768 60999 40001 50001 60001; sed -n '/^go/{s//tried/p;q}'; exec sleep 9"
+    found = hostile(nodes, says)
+    assert found.tried == {
+        name: Tried(ports=("unknown", "unknown", "unknown"), why="no answer")
+        for name in (FIRST, ROUTER)
+    }
+
+
+@pytest.mark.parametrize("count", [2, 16, 17, 100])
+def test_each_is_tried_by_some(count: int) -> None:
+    """All pairs of few nodes; of many each node tries, and is tried by, some, and never itself."""
+    pairs = [(here, other) for here in range(count) for other in partners(count, here)]
+    assert len({*pairs}) == len(pairs) == count * (min(count - 1, 7) if count > 16 else count - 1) or count == 17
+    assert {other for _, other in pairs} == {*range(count)}
+    assert all(here != other for here, other in pairs)
