@@ -18,7 +18,7 @@ from gpu_node.facts.ask.gather import MOST_OPEN, Answer
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.ports.trying import End, try_ports
 from gpu_node.facts.probe.request import request_of
-from gpu_node.inventories.fields.addresses import is_loopback
+from gpu_node.inventories.fields.addresses import is_address, is_loopback
 from gpu_node.inventories.schema import InventoryError, NetworkWanted, NodeWanted
 
 BLOCKED = "ports.blocked"
@@ -63,14 +63,18 @@ def _wanted(answer: Answer) -> NodeWanted | None:
 def _end(host: Host, answer: Answer, wanted: NodeWanted) -> dict[str, Any]:
     """Return address and interface of a node, or why it has none at which jobs are reached."""
     state: NodeState = answer.state  # type: ignore[assignment]
-    choice = choose(state.network, wanted.network or NetworkWanted(interface=AUTO), wanted.address)
+    network = wanted.network or NetworkWanted(interface=AUTO)
+    choice, own = choose(state.network, network, wanted.address), plain(wanted.address)
     if choice.name is None:
         return {"untried": choice.why}
     usable = [plain(each) for each in outward(state.network, choice.name)]
     usable = [each for each in usable if not is_loopback(each)]
-    usable.sort(key=lambda each: (each != plain(wanted.address), ":" in each))
+    usable.sort(key=lambda each: (each != own, ":" in each))
     if not usable:
         return {"untried": f"{choice.name} has no address that another machine reaches"}
+    if network.interface == AUTO and is_address(own) and usable[0] != own:
+        # Behind NAT: where the others are its address may be another machine's.
+        return {"untried": f"no interface has {own}"}
     return {"address": usable[0], "interface": choice.name}
 
 

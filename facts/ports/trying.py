@@ -86,9 +86,9 @@ class _Program:
             script = assigned(program=PROGRAM, address=end.address) + shell("ports/start")
             script = as_training_user(end.request.user, script)
             execute(connector, script, LIFE_SECONDS, rights, self)
-            self.why = self.why or f"its program ended: {self._last or 'no output'}"
+            self.why = f"its program ended: {self._last or 'no output'}"
         except NoAnswer as error:
-            self.why = self.why or str(error)
+            self.why = str(error)
         except Exception as error:  # of any class: the node's answer caused it
             self.why = in_words(error)
 
@@ -97,9 +97,9 @@ class _Program:
         if self._to_send is not None:
             self._to_send += lines
 
-    def close(self, why: str = "") -> None:
-        """Have it end; `why` it is not asked any more."""
-        self._to_send, self.why = None, self.why or why
+    def close(self) -> None:
+        """Have it end."""
+        self._to_send = None
 
     def more(self) -> bytes | None:
         """Return what is to be sent."""
@@ -109,11 +109,10 @@ class _Program:
         return "".join(f"{line}\n" for line in sent).encode()
 
     def hear(self, stream: str, data: bytes) -> None:
-        """Take whole lines of what it prints."""
+        """Take whole lines of what it prints; raises OverflowError, which ends it."""
         self._size += len(data)
         if self._size > _MOST_BYTES:
-            self.close("it sends more than an answer")
-            return
+            raise OverflowError("it sends more than an answer")
         *lines, self._begun = (self._begun + data).split(b"\n")
         for line in lines:
             self._take(line.decode("utf-8", "replace"))

@@ -4,6 +4,7 @@ It runs in any Python from 2.6 on, is given the address, and speaks with the con
 `ready FIRST LAST PORT PORT PORT`, reads lines `ADDRESS PORT PORT PORT` and `go`, prints how each
 connection ended, then `tried`, and answers each later line with `listens`. It ends with its stdin.
 """
+
 import sys
 
 sys.path = [folder for folder in sys.path if folder]
