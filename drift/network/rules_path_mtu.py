@@ -8,7 +8,6 @@ from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Interface
 from gpu_node.drift.network.interfaces import link_of
 from gpu_node.drift.ranges import ranges
-from gpu_node.facts.ports.state import LARGE, SMALL
 
 
 @check("network.path-mtu")
@@ -22,7 +21,7 @@ def path_mtu(at: At) -> Iterator[Fault]:
     there = at.nodes.states[stalled[0]].ports.address if stalled[0] in at.nodes.states else "NODE"
     yield Fault(
         subject=Interface(here.interface),
-        found=f"to {ranges(stalled)}: {SMALL} bytes pass, {LARGE >> 10} KiB do not",
+        found=f"to {ranges(stalled)}: 512 bytes pass, 256 KiB do not",
         wanted=f"packets of its MTU, {mtu}, reach them",
         fix=f"ping -M do -s {mtu - 28} {there} fails; find the size that passes, then let ICMP "
         f'"fragmentation needed" pass on the way, or on all nodes: ip link set {here.interface} '

@@ -17,7 +17,6 @@ from gpu_node.drift.network.reach import outward
 from gpu_node.facts.ask.gather import MOST_OPEN, Answer
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.ports.trying import End, try_ports
-from gpu_node.facts.probe.request import request_of
 from gpu_node.inventories.fields.addresses import is_address, is_loopback
 from gpu_node.inventories.schema import InventoryError, NetworkWanted, NodeWanted
 
@@ -42,11 +41,10 @@ def with_ports(answers: Mapping[Host, Answer]) -> dict[Host, Answer]:
         elif address is not None and claims[plain(address)] > 1:
             found["untried"] = f"{address} is the address of another node, too"
         elif address is not None:
-            ends[host.name] = End(host, request_of(answers[host].data), address)
+            ends[host.name] = End(host, address)
     results = try_ports(ends) if len(ends) > 1 else {}
     for host, found in listed.items():
-        if result := results.get(host.name):
-            found |= vars(result)
+        found |= results.get(host.name, {})
     return {host: _with(answer, listed.get(host, {})) for host, answer in answers.items()}
 
 

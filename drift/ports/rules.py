@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.ranges import gathered, ranges
 from gpu_node.facts.ask.via import SSH
-from gpu_node.facts.ports.state import Chain, Outcome, PortsState
+from gpu_node.facts.ports.state import Firewall, Outcome, PortsState
 
 _ENDED = {
     "dropped": "dropped without an answer",
@@ -24,16 +25,13 @@ _ON_THE_WAY = (
 
 @check("ports.blocked")
 def blocked(at: At[PortsState]) -> Iterator[Fault]:
-    failed = at.nodes.once(_failed).get(at.nodes.name, {})
-    alike = gathered((tuple(each), name) for name, each in failed.items())
+    failed = at.nodes.once(_failed).get(at.nodes.name, [])
     first, last = at.here.first, at.here.last
-    others = [name for name in at.nodes.states if name != at.nodes.name]
-    for outcomes, names in alike.items():
-        sources = {name: at.nodes.states[name].ports for name in names}
-        cause, fix = _blame(at.nodes.name, at.here, sources)
-        everyone = len(names) > 1 and {*names} == {*others}
+    for outcomes, names in gathered(failed).items():
+        is_all = 1 < len(names) == len(at.nodes.states.keys() - {at.nodes.name})
+        cause, fix = _blame(at, {name: at.nodes.states[name].ports for name in names})
         yield Fault(
-            subject=f"ports from {'all other nodes' if everyone else ranges(names)}",
+            subject=f"ports from {'all other nodes' if is_all else ranges(names)}",
             found=f"{_ended(outcomes)} of {first}-{last}",
             wanted=f"connections accepted in {first}-{last}",
             cause=cause,
@@ -41,107 +39,82 @@ def blocked(at: At[PortsState]) -> Iterator[Fault]:
         )
 
 
-def _failed(nodes: Nodes) -> dict[str, dict[str, tuple[Outcome, ...]]]:
-    """Return how connections to each node ended, by the node that tried, where one failed."""
-    failed: dict[str, dict[str, tuple[Outcome, ...]]] = {}
-    for name, state in nodes.states.items():
-        for peer, tried in (state.ports.tried or {}).items():
-            if any(each in _ENDED for each in tried.ports):
-                failed.setdefault(peer, {})[name] = tried.ports
-    return failed
+def _failed(nodes: Nodes) -> dict[str, list[tuple[tuple[Outcome, ...], str]]]:
+    """Return how connections to each node ended, and which node tried, where one failed."""
+    return gathered(
+        (peer, (tried.ports, name))
+        for name, state in nodes.states.items()
+        for peer, tried in (state.ports.tried or {}).items()
+        if not _ENDED.keys().isdisjoint(tried.ports)
+    )
 
 
 def _ended(outcomes: Sequence[Outcome]) -> str:
     thirds = gathered(pair for pair in zip(outcomes, _THIRDS, strict=True) if pair[0] in _ENDED)
-    return "; ".join(
-        f"{_ENDED[how]}: "
-        + ("every port tried" if len(some) == 3 else f"the {' and the '.join(some)} port tried")
-        for how, some in thirds.items()
-    )
+    named = {how: f"the {' and the '.join(some)} port" for how, some in thirds.items()}
+    named |= {how: "every port" for how, some in thirds.items() if len(some) == len(_THIRDS)}
+    return "; ".join(f"{_ENDED[how]}: {ports} tried" for how, ports in named.items())
 
 
-def _blame(name: str, here: PortsState, sources: dict[str, PortsState]) -> tuple[str, str]:
-    """Return who blocks connections to a node from some sources, and the command against it."""
+def _blame(at: At[PortsState], sources: Mapping[str, PortsState]) -> tuple[str, str]:
+    """Return what blocks connections from some sources, and the command that lets them pass."""
     addresses = [each.address for each in sources.values()]
-    if tool := _tool(here):
-        zone = _zone(here)
-        where = f" (zone {zone} of {here.interface})" if tool == "firewalld" and zone else ""
-        return f"{tool}{where} is active on {name}", _allow(tool, addresses)
-    if chains := _chains(here, "input"):
-        return f"{_named(chains[0])} filters on {name}", _accept(chains[0], "saddr", addresses)
+    if rule := _rule(at.here, "input", addresses):
+        return f"{rule[0]} is active on {at.nodes.name}", rule[1]
     for source, state in sources.items():
-        if chains := _chains(state, "output"):
-            command = _accept(chains[0], "daddr", [here.address])
-            return f"{_named(chains[0])} filters on {source}", f"on {source}: {command}"
-    closed = [each for each, state in {name: here, **sources}.items() if _is_closed(state)]
-    if closed:
+        if rule := _rule(state, "output", [at.here.address]):
+            return f"{rule[0]} is active on {source}", f"on {source}: {rule[1]}"
+    states = {at.nodes.name: at.here, **sources}
+    if closed := [name for name, each in states.items() if _firewall(each).closed]:
         return (
             f"the rules of {ranges(closed)} are not readable without root",
-            f"as root on {name}, see nft list ruleset and iptables -S, and accept what comes from "
-            f"{', '.join(addresses)}",
+            "as root there, see nft list ruleset and iptables -S, and accept what comes from "
+            + ", ".join(addresses),
         )
-    listed = ", ".join([here.address, *addresses])
-    return _ON_THE_WAY, f"there, let TCP {here.first}-{here.last} pass between {listed}"
+    passed = f"let TCP {at.here.first}-{at.here.last} pass between"
+    return _ON_THE_WAY, f"there, {passed} {', '.join([at.here.address, *addresses])}"
 
 
-def _tool(here: PortsState) -> str:
-    return here.firewall.tools[0] if here.firewall and here.firewall.tools else ""
+def _firewall(state: PortsState) -> Firewall:
+    return state.firewall or Firewall(closed=True)
 
 
-def _zone(here: PortsState) -> str:
-    zones = here.firewall.zones if here.firewall else {}
-    return zones.get(here.interface) or zones.get("-", "")
-
-
-def _is_closed(state: PortsState) -> bool:
-    return state.firewall is None or state.firewall.closed
-
-
-def _chains(state: PortsState, hook: str) -> list[Chain]:
-    """Return the chains of a hook that see packets of the address."""
-    families = ("ip6", "inet") if ":" in state.address else ("ip", "inet")
-    chains = state.firewall.chains if state.firewall else ()
-    return [each for each in chains if each.hook == hook and each.family in families]
-
-
-def _is_iptables(chain: Chain) -> bool:
-    return chain.table == "filter" and chain.name.isupper() and chain.family != "inet"
-
-
-def _named(chain: Chain) -> str:
-    if _is_iptables(chain):
-        return f"the chain {chain.name} of {chain.family}tables"
-    return f"the nft chain {chain.family} {chain.table} {chain.name}"
-
-
-def _allow(tool: str, addresses: Sequence[str]) -> str:
-    if tool == "ufw":
-        return " && ".join(f"ufw allow from {each}" for each in addresses)
-    sources = " ".join(f"--add-source={each}" for each in addresses)
-    return f"firewall-cmd --permanent --zone=trusted {sources} && firewall-cmd --reload"
-
-
-def _accept(chain: Chain, end: str, addresses: Sequence[str]) -> str:
-    """Return the command that lets a chain accept what comes from, or goes to, some addresses."""
-    if _is_iptables(chain):
-        option = "-s" if end == "saddr" else "-d"
-        command = f"{chain.family}tables -I {chain.name} {option} {','.join(addresses)} -j ACCEPT"
-        return f"{command}; then save it where {chain.family}tables is started from"
-    family = "ip6" if ":" in addresses[0] else "ip"
-    place = f"{chain.family} {chain.table} {chain.name}"
-    command = f"nft insert rule {place} {family} {end} '{{ {', '.join(addresses)} }}' accept"
-    return f"{command}; then write it into the file that is loaded at boot"
+def _rule(
+    state: PortsState, hook: Literal["input", "output"], addresses: Sequence[str]
+) -> tuple[str, str] | None:
+    """Return what filters at a hook, and the command that accepts some addresses; None: nothing."""
+    firewall, version = _firewall(state), "ip6" if ":" in state.address else "ip"
+    if hook == "input" and "ufw" in firewall.tools:
+        return "ufw", " && ".join(f"ufw allow from {each}" for each in addresses)
+    if hook == "input" and "firewalld" in firewall.tools:
+        zone = firewall.zones.get(state.interface) or firewall.zones.get("-") or "unknown"
+        trusted = " ".join(f"--add-source={each}" for each in addresses)
+        command = f"firewall-cmd --permanent --zone=trusted {trusted} && firewall-cmd --reload"
+        return f"firewalld (zone {zone} of {state.interface})", command
+    chains = firewall.input if hook == "input" else firewall.output
+    chain = next((each for each in chains if each.split()[0] in (version, "inet")), "")
+    if not chain:
+        return None
+    option, end = ("-s", "saddr") if hook == "input" else ("-d", "daddr")
+    if chain == f"{version} filter {hook.upper()}":
+        command = f"{version}tables -I {hook.upper()} {option} {','.join(addresses)} -j ACCEPT"
+        return f"the chain {hook.upper()} of {version}tables", f"{command}; then save the rules"
+    command = f"nft insert rule {chain} {version} {end} '{{ {', '.join(addresses)} }}' accept"
+    return (
+        f"the nft chain {chain}",
+        f"{command}; then write it into the file that is loaded at boot",
+    )
 
 
 @check("ports.untried")
 def untried(at: At[PortsState]) -> Iterator[Fault]:
-    whys = {f"not tried: {at.here.untried}"} if at.here.untried else set()
+    whys = [f"not tried: {at.here.untried}"] if at.here.untried else []
     unknown = gathered((each.why, name) for name, each in (at.here.tried or {}).items() if each.why)
-    whys |= {f"to {ranges(names)}: {why}" for why, names in unknown.items()}
+    whys += [f"to {ranges(names)}: {why}" for why, names in unknown.items()]
     if at.nodes.via != SSH and at.nodes.name == at.nodes.once(_first):
-        whys.add(f"not tried: the answers came by {at.nodes.via}")
+        whys.append(f"not tried: the answers came by {at.nodes.via}")
     if whys:
-        yield Fault("ports", "; ".join(sorted(whys)), "connections tried between the nodes")
+        yield Fault("ports", "; ".join(whys), "connections tried between the nodes")
 
 
 def _first(nodes: Nodes) -> str:

@@ -1,46 +1,39 @@
 """PortsState: the firewall of a node, and how its connections to ports of other nodes ended."""
 
 import re
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, Parsers, State
 from gpu_node.facts.probe.protocol import Section
-from gpu_node.facts.probe.readers import Columns, by_word
+from gpu_node.facts.probe.readers import by_word
 from gpu_node.facts.probe.shell import SBIN, shell
 
 SECTIONS = (Section("ports.firewall", SBIN + shell("ports/firewall"), root=True, light=True),)
-# What a connection carries: a message that fits into any packet, and a large one.
-SMALL, LARGE = 512, 256 * 1024
 # "dropped": no answer; "rejected": no route to host; "reset": refused, though the peer listens.
 # "unknown" never counts as open.
 Outcome = Literal["open", "dropped", "rejected", "reset", "unknown"]
-_NAME = checked.Form("the name of a chain", re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}"))
-
-
-class Chain(State):
-    """A chain of a hook that drops or rejects packets: its family, table and name.
-
-    Those of iptables are in the tables `ip filter` and `ip6 filter`.
-    """
-
-    hook: Literal["input", "output"]
-    family: Literal["ip", "ip6", "inet", "arp", "bridge", "netdev"]
-    table: str
-    name: str
+_WORD = r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}"
+_ZONE = checked.Form("an interface and its zone", re.compile(rf"([\w.:@+-]{{1,15}}) ({_WORD})"))
+_CHAIN = checked.Form(
+    "family, table and name of a chain",
+    re.compile(rf"(ip|ip6|inet|netdev|bridge|arp) {_WORD} {_WORD}"),
+)
 
 
 class Firewall(State):
-    """What filters packets; `zones` of firewalld by interface, - for all others.
+    """What filters packets: the chains that drop or reject, each as family, table and name.
 
-    `closed`: the rules cannot be read, as without root.
+    Those of iptables are in the tables `ip filter` and `ip6 filter`. `zones` are firewalld's by
+    interface, - for all others. `closed`: the rules cannot be read, as without root.
     """
 
     tools: tuple[Literal["firewalld", "ufw"], ...] = ()
     zones: dict[str, str] = Field(default_factory=dict)
-    chains: tuple[Chain, ...] = ()
+    input: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
     closed: bool = False
 
 
@@ -73,24 +66,13 @@ class PortsState(State):
     last: int = 0
 
 
-_CHAIN = Columns(Chain, "hook family table name", " ", table=_NAME, name=_NAME)
-
-
 def parse_firewall(text: str) -> Firewall:
     """Parse lines of a word and its values."""
-    rows = by_word(text, words="tool zone chain closed")
-    zones = (line.split(" ") for line in rows["zone"])
-    return Firewall.model_validate(
-        {
-            "tools": tuple(rows["tool"]),
-            "zones": {
-                name if name == "-" else checked.interface(name): _NAME(zone)
-                for name, zone in zones
-            },
-            "chains": tuple(map(_CHAIN.row, rows["chain"])),
-            "closed": bool(rows["closed"]),
-        }
-    )
+    rows = by_word(text, words="tool zone input output closed")
+    found: dict[str, Any] = {"zones": dict(_ZONE(each).split() for each in rows["zone"])}
+    found |= {hook: tuple(map(_CHAIN, rows[hook])) for hook in ("input", "output")}
+    found |= {"tools": tuple(rows["tool"]), "closed": bool(rows["closed"])}
+    return Firewall.model_validate(found)
 
 
 PARSERS: Parsers = {"ports.firewall": ("firewall", parse_firewall)}

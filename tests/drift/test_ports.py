@@ -11,10 +11,10 @@ from pyinfra.api import Host
 from gpu_node.drift.ports import ends
 from gpu_node.facts.ask.gather import Answer
 from gpu_node.facts.ports.state import Tried
-from gpu_node.facts.ports.trying import End, Result
+from gpu_node.facts.ports.trying import End
 from tests.drift import states
 
-RESULT = Result({"n2": Tried(ports=("open", "dropped", "open"))}, "", 32768, 60999)
+RESULT = {"tried": {"n2": Tried(ports=("open", "dropped", "open"))}, "first": 32768, "last": 60999}
 
 
 class Named:
@@ -47,7 +47,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The addresses of the nodes that try ports; each has the same result."""
     found: dict[str, str] = {}
 
-    def results(given: Mapping[str, End]) -> dict[str, Result]:
+    def results(given: Mapping[str, End]) -> dict[str, dict[str, Any]]:
         found.update({name: each.address for name, each in given.items()})
         return dict.fromkeys(given, RESULT)
 
@@ -73,7 +73,7 @@ def test_the_address_of_the_inventory(asked: dict[str, str]) -> None:
     assert asked == {"n1": "192.0.2.11", "n2": "192.0.2.12"}
     assert first.state is not None
     ports = first.state.ports
-    assert (ports.tried, ports.first, ports.last) == (RESULT.tried, 32768, 60999)
+    assert (ports.tried, ports.first, ports.last) == (RESULT["tried"], 32768, 60999)
     assert (ports.address, ports.interface) == ("192.0.2.11", "eno1")
     assert untried(second) == ""
 

@@ -11,14 +11,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpu_node.facts.ports import trying
-from gpu_node.facts.ports.state import Firewall, Tried, parse_firewall
-from gpu_node.facts.ports.trying import End, Result, try_ports
+from gpu_node.facts.ports.state import Firewall, PortsState, Tried, parse_firewall
+from gpu_node.facts.ports.trying import End, try_ports
 from gpu_node.facts.probe.peers import partners
-from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import SBIN, shell
 from tests.verify import namespaces
 from tests.verify.namespaces import INTERFACE, Nodes
@@ -55,16 +55,18 @@ def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
             request.getfixturevalue("nodes").on(name, "nft flush ruleset")
 
 
-def tried(nodes: Nodes, *names: str) -> dict[str, Result]:
+def tried(nodes: Nodes, *names: str) -> dict[str, PortsState]:
     """Return what nodes tried together."""
     names = names or (FIRST, SECOND)
-    return try_ports(
-        {
-            name: End(nodes.host(name), ProbeRequest(), address)
-            for name, address in nodes.addresses.items()
-            if name in names
-        }
-    )
+    ends = {name: End(nodes.host(name), nodes.addresses[name]) for name in names}
+    return {name: PortsState(firewall=None, **found) for name, found in try_ports(ends).items()}
+
+
+def to(found: dict[str, PortsState], name: str, peer: str) -> Tried:
+    """Return how a node's connections to another one ended."""
+    all_tried = found[name].tried
+    assert all_tried is not None, found[name].untried
+    return all_tried[peer]
 
 
 OPEN = Tried(ports=("open", "open", "open"), large=True)
@@ -74,8 +76,9 @@ OPEN = Tried(ports=("open", "open", "open"), large=True)
 def test_without_a_rule(nodes: Nodes) -> None:
     """All ports of the range are open, a large message passes, and no program is left."""
     found = tried(nodes, *NAMES)
-    assert found[FIRST] == Result({SECOND: OPEN, ROUTER: OPEN}, "", 32768, 60999)
-    assert [each.tried.keys() for each in found.values()] == [{*NAMES} - {name} for name in found]
+    for name, each in found.items():
+        assert each.tried == dict.fromkeys((other for other in NAMES if other != name), OPEN)
+        assert (each.untried, each.first, each.last) == ("", 32768, 60999)
     assert programs(nodes) == 0
 
 
@@ -116,12 +119,13 @@ def test_what_a_firewall_does(nodes: Nodes, script: str, ports: str | None) -> N
     nodes.on(SECOND, script)
     found = tried(nodes)
     if ports is not None:
-        assert found[FIRST].tried[SECOND].ports == tuple(ports.split())
-        assert found[SECOND].tried[FIRST] == OPEN
+        assert to(found, FIRST, SECOND).ports == tuple(ports.split())
+        assert to(found, SECOND, FIRST) == OPEN
     else:  # answers are dropped, too
-        assert set(found[FIRST].tried[SECOND].ports) == {"dropped"}
-    named = firewall(nodes, SECOND).chains
-    assert [(each.hook, each.name.lower()) for each in named] == [("input", "input")]
+        assert set(to(found, FIRST, SECOND).ports) == {"dropped"}
+    there = firewall(nodes, SECOND)
+    assert [each.split()[2].lower() for each in there.input] == ["input"]
+    assert there.output == ()
     assert firewall(nodes, FIRST) == Firewall()
 
 
@@ -148,7 +152,7 @@ END
     )
     found = firewall(nodes, FIRST)
     assert found.zones == {"-": "public", "train0": "internal"}
-    assert [each.name for each in found.chains] == ["filter_INPUT"]
+    assert (found.input, found.output) == (("inet firewalld filter_INPUT",), ())
 
 
 @made
@@ -167,8 +171,8 @@ def test_a_black_hole(nodes: Nodes) -> None:
         found = tried(nodes)
     finally:
         nodes.on(FIRST, f"ip route delete {nodes.addresses[SECOND]}/32")
-    assert found[FIRST].tried[SECOND] == Tried(ports=("open", "open", "open"), large=False)
-    assert found[SECOND].tried[FIRST] == OPEN
+    assert to(found, FIRST, SECOND) == Tried(ports=("open", "open", "open"), large=False)
+    assert to(found, SECOND, FIRST) == OPEN
 
 
 @made
@@ -179,13 +183,13 @@ def test_nothing_else_is_connected_to(nodes: Nodes) -> None:
         SECOND,
         f"nft add rule inet t input tcp flags '& (syn|ack) == syn' tcp dport {RANGE} counter",
     )
-    assert tried(nodes)[FIRST].tried[SECOND] == OPEN
+    assert to(tried(nodes), FIRST, SECOND) == OPEN
     other, own = nodes.on(SECOND, "nft list chain inet t input | grep counter").splitlines()
     assert "packets 0 " in other
     assert "packets 3 " in own
 
 
-def hostile(nodes: Nodes, script: str) -> Result:
+def hostile(nodes: Nodes, script: str) -> PortsState:
     """Return what a node gets of one whose Python is a script."""
     folder = nodes.folder / "odd"
     folder.mkdir(exist_ok=True)
@@ -196,7 +200,7 @@ def hostile(nodes: Nodes, script: str) -> Result:
         found = tried(nodes, *NAMES)
     finally:
         nodes.before[SECOND] = []
-    assert found[FIRST].tried[ROUTER] == found[ROUTER].tried[FIRST] == OPEN
+    assert to(found, FIRST, ROUTER) == to(found, ROUTER, FIRST) == OPEN
     return found[SECOND]
 
 
@@ -219,7 +223,7 @@ def test_a_hostile_node(nodes: Nodes, script: str, why: str) -> None:
     """It is untried, within seconds, and the others are not disturbed."""
     began = time.monotonic()
     found = hostile(nodes, script)
-    assert (found.untried, found.tried) == (why, {})
+    assert (found.untried, found.tried) == (why, None)
     assert time.monotonic() - began < 6
 
 
@@ -252,7 +256,7 @@ PYTHONS = sorted(
 def test_each_python_that_is_here(python: Path) -> None:
     """A program of it, and one of this Python: each listens, and reaches the other."""
     ends = {"127.0.9.1": str(python), "127.0.9.2": sys.executable}
-    running = {
+    running: dict[str, Any] = {
         address: subprocess.Popen(
             [python, "-E", "-s", "-S", "-B", "-c", trying.PROGRAM, address],
             stdin=subprocess.PIPE,
@@ -266,11 +270,11 @@ def test_each_python_that_is_here(python: Path) -> None:
         (other,) = ends.keys() - {address}
         each.stdin.write(f"{other} {' '.join(ready[other][3:])}\ngo\n")
         each.stdin.flush()
+    opened = {*(f"try 0 {at} open\n" for at in range(3)), "carry 0 passed\n", "tried\n"}
     for each in running.values():
-        lines = [each.stdout.readline() for _ in range(5)]
-        assert lines == [*(f"try 0 {at} open\n" for at in range(3)), "carry 0 passed\n", "tried\n"]
+        assert {each.stdout.readline() for _ in range(5)} == opened
     for each in running.values():
-        assert each.communicate("listens?\n", timeout=5) == ("listens\n", None)
+        assert each.communicate(timeout=5) == ("listens\n", None)
         assert each.returncode == 0
 
 
