@@ -101,7 +101,7 @@ def test_the_interface_of_the_inventory(asked: dict[str, str], address: str, tak
 def test_no_address_for_jobs(
     asked: dict[str, str], data: dict[str, object], others: tuple[str, ...], why: str
 ) -> None:
-    """It takes no part, and says why: nobody connects where another machine may be."""
+    """It takes no part, and says why: no node connects where another machine may be."""
     first, second, third = after(node(11, *others, **data), node(12), node(13))
     assert why in untried(first)
     assert "n1" not in asked
