@@ -104,9 +104,10 @@ def _importing() -> Iterator[None]:
 
 
 def _try_ports(answers: dict[Host, Answer]) -> dict[Host, Answer]:
-    from gpu_node.drift.ports.ends import with_ports
+    from gpu_node.drift.ports.ends import ends
+    from gpu_node.facts.ports.trying import with_ports
 
-    return with_ports(answers)
+    return with_ports(answers, ends({host.name: each for host, each in answers.items()}))
 
 
 def ask_via(

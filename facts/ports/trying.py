@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import gevent
 from pyinfra.api import Host
 
 from gpu_node.facts.ask.execute import NoAnswer, execute
+from gpu_node.facts.ask.gather import Answer
 from gpu_node.facts.ports.state import Outcome, Tried
 from gpu_node.facts.probe.bounds import in_words, short
 from gpu_node.facts.probe.peers import partners
@@ -127,6 +129,32 @@ class _Program:
             large={"passed": True, "stalled": False if peer.listens else None}.get(passed or ""),
             why="it does not confirm that it listens" if odd in _FAILED else odd,
         )
+
+
+def with_ports(
+    answers: Mapping[Host, Answer], found: Mapping[str, Mapping[str, Any]]
+) -> dict[Host, Answer]:
+    """Return answers with what their nodes tried together: those that have an `address` in `found`.
+
+    `found` has fields of the states of their ports, by the nodes' names.
+    """
+    ends = {
+        host.name: End(host, found[host.name]["address"])
+        for host in answers
+        if "address" in found.get(host.name, {})
+    }
+    results = try_ports(ends) if len(ends) > 1 else {}
+    return {
+        host: _with(answer, {**found.get(host.name, {}), **results.get(host.name, {})})
+        for host, answer in answers.items()
+    }
+
+
+def _with(answer: Answer, found: Mapping[str, Any]) -> Answer:
+    if answer.state is None or not found:
+        return answer
+    ports = answer.state.ports.model_copy(update=found)
+    return replace(answer, state=answer.state.model_copy(update={"ports": ports}))
 
 
 def try_ports(ends: Mapping[str, End]) -> dict[str, dict[str, Any]]:

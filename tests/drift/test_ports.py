@@ -8,8 +8,10 @@ from typing import Any, cast
 import pytest
 from pyinfra.api import Host
 
-from gpu_node.drift.ports import ends
+from gpu_node.drift.ports import ends as module
+from gpu_node.drift.ports.ends import ends
 from gpu_node.facts.ask.gather import Answer
+from gpu_node.facts.ports import trying
 from gpu_node.facts.ports.state import Tried
 from gpu_node.facts.ports.trying import End
 from tests.drift import states
@@ -51,14 +53,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         found.update({name: each.address for name, each in given.items()})
         return dict.fromkeys(given, RESULT)
 
-    monkeypatch.setattr(ends, "try_ports", results)
+    monkeypatch.setattr(trying, "try_ports", results)
     return found
 
 
 def after(*answers: Answer) -> list[Answer]:
     """Return answers of n1, n2, ... after ports were tried."""
     hosts = {cast(Host, Named(f"n{at}")): each for at, each in enumerate(answers, 1)}
-    return [*ends.with_ports(hosts).values()]
+    found = ends({host.name: each for host, each in hosts.items()})
+    return [*trying.with_ports(hosts, found).values()]
 
 
 def untried(answer: Answer) -> str:
@@ -139,7 +142,7 @@ def test_more_nodes_than_sessions_stay_open(
     asked: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All say so."""
-    monkeypatch.setattr(ends, "MOST_OPEN", 2)
+    monkeypatch.setattr(module, "MOST_OPEN", 2)
     found = after(node(11), node(12), node(13))
     assert {untried(each) for each in found} == {"the report has more than 2 nodes"}
     assert asked == {}
