@@ -2,12 +2,18 @@
 # firewalld (- stands for all others), and `input` or `output` with FAMILY TABLE NAME of each chain of
 # that hook that drops or rejects, itself or by a chain that it calls. `closed`: the rules cannot be
 # read. No module is loaded for that: without it there are no rules.
-! grep -qi '^ENABLED=yes' /etc/ufw/ufw.conf 2>/dev/null || echo 'tool ufw'
-! systemctl is-active --quiet firewalld 2>/dev/null || echo 'tool firewalld'
+[ ! -r /etc/ufw/ufw.conf ] || ! grep -qi '^ENABLED=yes' /etc/ufw/ufw.conf || echo 'tool ufw'
+[ ! -e /usr/sbin/firewalld ] || ! systemctl is-active --quiet firewalld 2>/dev/null || echo 'tool firewalld'
 [ "${gn_uid:-$(id -u)}" = 0 ] || { echo closed; exit 0; }
+begins() { # FILE WORD: whether a line of a file begins with a word.
+  [ -r "$1" ] || return 1
+  while read -r word _; do [ "$word" != "$2" ] || return 0; done <"$1"
+  return 1
+}
+read -r release </proc/sys/kernel/osrelease
 nft=
-if [ ! -r /proc/modules ] || grep -q '^nf_tables ' /proc/modules ||
-  grep -q '/nf_tables\.ko' "/lib/modules/$(uname -r)/modules.builtin" 2>/dev/null; then
+if [ ! -r /proc/modules ] || begins /proc/modules nf_tables ||
+  grep -q '/nf_tables\.ko' "/lib/modules/$release/modules.builtin" 2>/dev/null; then
   nft=yes
 fi
 {
@@ -19,21 +25,22 @@ fi
     echo "table $family filter"
     for tables in "${family}tables-legacy" "${family}tables"; do
       command -v "$tables" >/dev/null 2>&1 || continue
-      [ -n "$nft" ] || grep -qs '^filter$' "/proc/net/${family}_tables_names" || continue
+      [ -n "$nft" ] || begins "/proc/net/${family}_tables_names" filter || continue
       "$tables" -S 2>/dev/null || echo closed
     done
   done
 } | awk '
-  $1 == "closed" { print; next }
+  function show(text) { if (!(text in shown)) { shown[text]; if (++lines <= 64) print text } }
+  $1 == "closed" { show($1); next }
   $1 == "table" { table = $2 " " $3; next }
   $1 ~ /^(chain|-P|-A)$/ { chain = table " " $2 }
   $1 == "chain" { next }
   $1 == "-P" && $2 ~ /^(INPUT|OUTPUT)$/ { hook[chain] = tolower($2) }
   /type filter hook (prerouting|input|output) / { hook[chain] = / output / ? "output" : "input" }
   chain ~ / (filter_)?INPUT_ZONES$/ {
-    zone = $NF; sub(/^(filter_)?IN_/, "", zone); gsub(/"/, "")
-    if ($1 == "goto" || $3 == "-g") print "zone -", zone
-    else if ($1 == "iifname" || $3 == "-i") print "zone", $1 == "iifname" ? $2 : $4, zone
+    zone = $NF; sub(/^"?(filter_)?IN_/, "", zone); gsub(/"/, "")
+    if ($1 == "goto" || $3 == "-g") show("zone - " zone)
+    else if ($1 == "iifname" || $3 == "-i") show("zone " ($1 == "iifname" ? $2 : $4) " " zone)
   }
   {
     gsub(/"[^"]*"/, "")
@@ -49,5 +56,5 @@ fi
       for (at = 1; at <= count; at++)
         if (drops[called[at]] && !drops[from[at]]) more = drops[from[at]] = 1
     } while (more)
-    for (chain in hook) if (drops[chain]) print hook[chain], chain
-  }' | sort -u | head -n 64
+    for (chain in hook) if (drops[chain]) show(hook[chain] " " chain)
+  }'

@@ -70,7 +70,7 @@ def parse_firewall(text: str) -> Firewall:
     """Parse lines of a word and its values."""
     rows = by_word(text, words="tool zone input output closed")
     found: dict[str, Any] = {"zones": dict(_ZONE(each).split() for each in rows["zone"])}
-    found |= {hook: tuple(map(_CHAIN, rows[hook])) for hook in ("input", "output")}
+    found |= {hook: tuple(sorted(map(_CHAIN, rows[hook]))) for hook in ("input", "output")}
     found |= {"tools": tuple(rows["tool"]), "closed": bool(rows["closed"])}
     return Firewall.model_validate(found)
 
