@@ -20,10 +20,10 @@ Fields = dict[str, str]
 
 
 def ends(answers: Mapping[str, Answer]) -> dict[str, Fields]:
-    """Return `address` and `interface` of the nodes that try ports, or why one is `untried`.
+    """Return `address` and `interface` of nodes that try ports, or why one is `untried`.
 
-    Those are not in it whose rule about it is off, and those without GPUs for jobs: nothing is sent
-    there. Nor are any where fewer than two nodes are left.
+    A node has neither whose rule about it is off, or that has no GPUs for jobs: nothing is sent
+    there. Nor has any where fewer than two are left.
     """
     found = {
         name: _end(answer.state.network, wanted)
@@ -36,7 +36,7 @@ def ends(answers: Mapping[str, Answer]) -> dict[str, Fields]:
             found[name] = {"untried": f"the report has more than {MOST_OPEN} nodes"}
         elif "address" in each and claims[each["address"]] > 1:
             found[name] = {"untried": f"{each['address']} is the address of another node, too"}
-    return found if len(found) > 1 else {}
+    return {name: found.get(name, {}) if len(found) > 1 else {} for name in answers}
 
 
 def _wanted(answer: Answer) -> NodeWanted | None:

@@ -75,10 +75,6 @@ class Answer(Generic[T]):
     slurm_job: int | None = None
 
 
-# Takes the nodes that were probed with their answers.
-Then = Callable[[dict[Host, Answer]], dict[Host, Answer]]
-
-
 class NoHosts(PyinfraError):
     """The inventory, or the part that --limit selects, has no host."""
 
@@ -111,7 +107,7 @@ def gather(
     meanwhile: Iterable[None] = (),
     waiting: Callable[[Sequence[str]], None] = lambda names: None,
     only: tuple[str, ...] = (),
-    then: Then | None = None,
+    then: Callable[[dict[Host, Answer]], dict[Host, Answer]] | None = None,
 ) -> dict[str, Answer]:
     """Probe the nodes of an inventory file, by host name in the inventory's order.
 
@@ -180,7 +176,7 @@ def _each(
             gevent.idle()  # a connection has several turns before it waits for its node again
         replies = dict(zip(hosts, asked.get(), strict=True))
         try:
-            replies = replies if then is None else then(replies)
+            replies = then(replies) if then else replies
         finally:
             for host in hosts if keeps else ():
                 close(host.connector)
@@ -341,20 +337,18 @@ def connect(state: State, host: Host) -> None:
 def _reply(
     state: State, host: Host, work: Callable[[Host], T], patience: Patience, keeps: bool
 ) -> Answer[T]:
-    """Connect to one node and ask it; no exception leaves this function.
+    """Connect to one node and ask it, and close the session unless this `keeps` it.
 
-    `keeps`: the session of a node that answers stays open.
+    No exception leaves this function.
     """
     data = host.data.dict()
     with ctx_host.use(host):
-        reached = is_kept = False
+        reached = False
         try:
             with patience.asking(host):
                 connect(state, host)
                 reached = True
-                answer = Answer(data, work(host), reached=True)
-            is_kept = keeps
-            return answer
+                return Answer(data, work(host), reached=True)
         except NotConnected as error:
             return Answer(data, error=str(error), cause=error.cause)
         except (ProbeError, GivenUp) as error:
@@ -364,5 +358,5 @@ def _reply(
         finally:
             # It may be given up in the moment of its answer.
             with suppress(GivenUp):
-                if not is_kept:
+                if not keeps:
                     close(host.connector)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gevent
 from pyinfra.api import Host
@@ -40,18 +40,12 @@ _FAILED: Mapping[str, Outcome] = {
 }
 
 
-class End(NamedTuple):
-    """A node that takes part: the address at which it listens, and from which it connects."""
-
-    host: Host
-    address: str
-
-
 class _Program:
     """The session with a node's program: a `Talk`. What it prints is bounded and checked."""
 
-    def __init__(self, end: End) -> None:
-        self.address, self.ended = end.address, ""
+    def __init__(self, host: Host, address: str) -> None:
+        # Where it listens, and from where it connects; why it has ended.
+        self.address, self.ended = address, ""
         self.range, self.ports = (0, 0), tuple[int, ...]()
         self.peers: tuple[str, ...] = ()
         # By what was sent: the peer, and the port where it is about one.
@@ -59,16 +53,16 @@ class _Program:
         self.is_tried = self.listens = False
         self._to_send: bytes | None = b""
         self._size, self._begun, self._last = 0, b"", "no output"
-        gevent.spawn(self._run, end)
+        gevent.spawn(self._run, host)
 
-    def _run(self, end: End) -> None:
+    def _run(self, host: Host) -> None:
         """Run the program to its end, and keep why it ended."""
-        request, connector = request_of(end.host.data.dict()), end.host.connector
+        request, connector = request_of(host.data.dict()), host.connector
         try:
             if not hasattr(connector, "by_sudo"):
                 raise NoAnswer("it is not reached by SSH")
             asks = request.sudo and request.trains_apart and connector.by_sudo()
-            script = assigned(program=PROGRAM, address=end.address) + shell("ports/start")
+            script = assigned(program=PROGRAM, address=self.address) + shell("ports/start")
             script = as_training_user(request.user, script)
             execute(connector, script, LIFE_SECONDS, {"_sudo": bool(asks)}, self)
             self.ended = f"its program ended: {self._last}"
@@ -136,33 +130,26 @@ def with_ports(
 ) -> dict[Host, Answer]:
     """Return answers with what their nodes tried together: those that have an `address` in `found`.
 
-    `found` has fields of the states of their ports, by the nodes' names.
+    `found` has fields of the states of their ports, by the names of all nodes.
     """
-    ends = {
-        host.name: End(host, found[host.name]["address"])
-        for host in answers
-        if "address" in found.get(host.name, {})
-    }
+    ends = {host: each["address"] for host in answers if "address" in (each := found[host.name])}
     results = try_ports(ends) if len(ends) > 1 else {}
-    return {
-        host: _with(answer, {**found.get(host.name, {}), **results.get(host.name, {})})
-        for host, answer in answers.items()
-    }
+    made = dict(answers)
+    for host, answer in answers.items():
+        fields = {**found[host.name], **results.get(host.name, {})}
+        if fields and answer.state is not None:
+            ports = answer.state.ports.model_copy(update=fields)
+            state = answer.state.model_copy(update={"ports": ports})
+            made[host] = replace(answer, state=state)
+    return made
 
 
-def _with(answer: Answer, found: Mapping[str, Any]) -> Answer:
-    if answer.state is None or not found:
-        return answer
-    ports = answer.state.ports.model_copy(update=found)
-    return replace(answer, state=answer.state.model_copy(update={"ports": ports}))
-
-
-def try_ports(ends: Mapping[str, End]) -> dict[str, dict[str, Any]]:
-    """Have nodes try each other's ports; return the fields of their states.
+def try_ports(ends: Mapping[Host, str]) -> dict[str, dict[str, Any]]:
+    """Have nodes try each other's ports, at their addresses; return the fields of their states.
 
     All of few try each other, of many each tries the next, the 2nd, the 4th, ...
     """
-    programs = {name: _Program(end) for name, end in ends.items()}
+    programs = {host.name: _Program(host, address) for host, address in ends.items()}
     try:
         _wait(programs.values(), READY_SECONDS, lambda each: bool(each.ports))
         ready = {name: each for name, each in programs.items() if each.ports and not each.ended}

@@ -13,7 +13,6 @@ from gpu_node.drift.ports.ends import ends
 from gpu_node.facts.ask.gather import Answer
 from gpu_node.facts.ports import trying
 from gpu_node.facts.ports.state import Tried
-from gpu_node.facts.ports.trying import End
 from tests.drift import states
 
 RESULT = {"tried": {"n2": Tried(ports=("open", "dropped", "open"))}, "first": 32768, "last": 60999}
@@ -49,9 +48,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """The addresses of the nodes that try ports; each has the same result."""
     found: dict[str, str] = {}
 
-    def results(given: Mapping[str, End]) -> dict[str, dict[str, Any]]:
-        found.update({name: each.address for name, each in given.items()})
-        return dict.fromkeys(given, RESULT)
+    def results(given: Mapping[Host, str]) -> dict[str, dict[str, Any]]:
+        found.update({host.name: address for host, address in given.items()})
+        return dict.fromkeys(found, RESULT)
 
     monkeypatch.setattr(trying, "try_ports", results)
     return found

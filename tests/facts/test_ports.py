@@ -17,7 +17,7 @@ import pytest
 
 from gpu_node.facts.ports import trying
 from gpu_node.facts.ports.state import Firewall, PortsState, Tried, parse_firewall
-from gpu_node.facts.ports.trying import End, try_ports
+from gpu_node.facts.ports.trying import try_ports
 from gpu_node.facts.probe.peers import partners
 from gpu_node.facts.probe.shell import SBIN, shell
 from tests.verify import namespaces
@@ -58,7 +58,7 @@ def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 def tried(nodes: Nodes, *names: str) -> dict[str, PortsState]:
     """Return what nodes tried together."""
     names = names or (FIRST, SECOND)
-    ends = {name: End(nodes.host(name), nodes.addresses[name]) for name in names}
+    ends = {nodes.host(name): nodes.addresses[name] for name in names}
     return {name: PortsState(firewall=None, **found) for name, found in try_ports(ends).items()}
 
 

@@ -22,13 +22,13 @@ import sys
 from gpu_node.cli.loading import loading
 with loading():
     from gpu_node.facts.ask import gather
-    from gpu_node.facts.ports.trying import End, try_ports
+    from gpu_node.facts.ports.trying import try_ports
 
 def is_open(host):
     return bool(host.connector.client.get_transport())
 
 def then(answers):
-    ends = {host.name: End(host, host.data.ssh_hostname) for host in answers}
+    ends = {host: host.data.ssh_hostname for host in answers}
     print(all(is_open(host) for host in answers))
     for name, found in try_ports(ends).items():
         print(name, found.get("untried") or found["tried"])

@@ -78,9 +78,15 @@ class Nodes:
         """Return a node as an inventory has it."""
         data: dict[str, Any] = {"ssh_hostname": self.addresses[name]}
         data["launcher_python"] = self.pythons[name]
-        made = SimpleNamespace(name=name, data=SimpleNamespace(dict=lambda: data))
+        made = _Named(name=name, data=SimpleNamespace(dict=lambda: data))
         made.connector = _Inside(self, name)
         return cast(Host, made)
+
+
+class _Named(SimpleNamespace):
+    """What is used of a host; as a host, it can be a key."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 class _Nodes(_Run):
