@@ -19,7 +19,7 @@ _ENDED = {
 _THIRDS = ("low", "middle", "high")
 _ON_THE_WAY = (
     "not on these nodes, which have no rule: something on the way drops or rejects it, such as a "
-    "router, a switch's ACL or a cloud's security group"
+    "router, a switch's ACL or a cloud's security group, or no network connects their interfaces"
 )
 
 

@@ -49,6 +49,7 @@ def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     assert program != trying.PROGRAM
     monkeypatch.setattr(trying, "PROGRAM", program)
     monkeypatch.setattr(trying, "READY_SECONDS", 2)
+    monkeypatch.setattr(trying, "TRY_SECONDS", 4)
     yield
     if "nodes" in request.fixturenames:
         for name in NAMES:
@@ -189,8 +190,8 @@ def test_nothing_else_is_connected_to(nodes: Nodes) -> None:
     assert "packets 3 " in own
 
 
-def hostile(nodes: Nodes, script: str) -> PortsState:
-    """Return what a node gets of one whose Python is a script."""
+def asked_beside(nodes: Nodes, script: str) -> dict[str, PortsState]:
+    """Return what is found where the Python of the second node is a script."""
     folder = nodes.folder / "odd"
     folder.mkdir(exist_ok=True)
     (folder / "python3").write_text(f"#!/bin/sh\n{script}\n")
@@ -201,7 +202,7 @@ def hostile(nodes: Nodes, script: str) -> PortsState:
     finally:
         nodes.before[SECOND] = []
     assert to(found, FIRST, ROUTER) == to(found, ROUTER, FIRST) == OPEN
-    return found[SECOND]
+    return found
 
 
 ODD = 'mount --bind "$0" "$(readlink -f /usr/bin/python3)" && exec "$@"'
@@ -214,24 +215,45 @@ ODD = 'mount --bind "$0" "$(readlink -f /usr/bin/python3)" && exec "$@"'
         ("exit 3", "its program ended: no output"),
         ("echo Segmentation fault; exit 139", "its program ended: Segmentation fault"),
         ("exec yes", "it sends more than an answer"),
-        ("echo ready 1 65535 22 23 24; exec sleep 9", "its program does not answer within 2 s"),
-        ("exec sleep 9", "its program does not answer within 2 s"),
+        pytest.param(
+            "echo ready 1 65535 22 23 24; exec sleep 9",
+            "its program does not answer within 2 s",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "exec sleep 9", "its program does not answer within 2 s", marks=pytest.mark.slow
+        ),
     ],
     ids=["ends", "fails", "without end", "other ports", "silent"],
 )
 def test_a_hostile_node(nodes: Nodes, script: str, why: str) -> None:
     """It is untried, within seconds, and the others are not disturbed."""
     began = time.monotonic()
-    found = hostile(nodes, script)
+    found = asked_beside(nodes, script)[SECOND]
     assert (found.untried, found.tried) == (why, None)
     assert time.monotonic() - began < 6
 
 
+ASLEEP = r"""exec perl -MSocket -e '$| = 1; for (40001, 50001, 60001) {
+  socket(my $s, PF_INET, SOCK_STREAM, 0); bind($s, sockaddr_in($_, INADDR_ANY)) or die; listen($s, 9);
+  push @s, $s; } print "ready 32768 60999 40001 50001 60001\n"; sleep 9'"""
+
+
 @made
+@pytest.mark.slow
+def test_a_node_that_never_accepts(nodes: Nodes) -> None:
+    """Its kernel answers: the ports are open, and nothing is known of large messages."""
+    found = asked_beside(nodes, ASLEEP)
+    assert to(found, FIRST, SECOND) == Tried(ports=("open", "open", "open"))
+    assert found[SECOND].untried.startswith("its program does not answer")
+
+
+@made
+@pytest.mark.slow
 def test_a_node_that_lies(nodes: Nodes) -> None:
     """Ports where it does not listen, and no confirmation: its failures count for nothing."""
     says = "echo ready 32768 60999 40001 50001 60001; sed -n '/^go/{s//tried/p;q}'; exec sleep 9"
-    found = hostile(nodes, says)
+    found = asked_beside(nodes, says)[SECOND]
     assert found.tried == {
         name: Tried(ports=("unknown", "unknown", "unknown"), why="no answer")
         for name in (FIRST, ROUTER)
