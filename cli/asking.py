@@ -30,6 +30,7 @@ from gpu_node.inventories.value_places import ValuePlaces
 from gpu_node.inventories.wanted import NodeWanted
 
 if TYPE_CHECKING:
+    from pyinfra.api import Host
     from rich.status import Status
 
 
@@ -40,18 +41,27 @@ def ask(
     data: Mapping[str, object] | None = None,
     only: tuple[str, ...] = (),
     again: str = "run it again; --limit selects the nodes that have the same password",
+    ports: bool = False,
 ) -> dict[str, Seen]:
     """Probe the nodes of an inventory, once; every failure of a node stays with it.
 
     `data` has values in place of the inventory's, `only` the beginnings of the names of the
     sections to ask; without it all are. `again` is the next step after a wrong password of sudo.
+    With `ports` the nodes that answer try connections to each other.
     """
     stage = f"Reading the nodes of {inventory}"
     type_sudo_password(inventory, limit)
     with at_once(), _working(stage) as status:
         named = partial(_name, status, stage)
         found = gather(
-            inventory, limit, deep, data or {}, meanwhile=_importing(), waiting=named, only=only
+            inventory,
+            limit,
+            deep,
+            data or {},
+            meanwhile=_importing(),
+            waiting=named,
+            only=only,
+            then=_try_ports if ports else None,
         )
     if SUDO.wrong is not None:
         node, words = SUDO.wrong
@@ -91,6 +101,13 @@ def _importing() -> Iterator[None]:
     for name in (*areas, "gpu_node.facts.node", *engine, "gpu_node.cli.reporting"):
         import_module(name)
         yield
+
+
+def _try_ports(answers: dict[Host, Answer]) -> dict[Host, Answer]:
+    from gpu_node.drift.ports.ends import ends
+    from gpu_node.facts.ports.trying import with_ports
+
+    return with_ports(answers, ends({host.name: each for host, each in answers.items()}))
 
 
 def ask_via(

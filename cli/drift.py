@@ -168,7 +168,7 @@ def drift(
     elif via != VIAS[0]:
         seen = ask_via(via, inventory, limit, deep, data)
     else:
-        seen = ask(inventory, limit, deep, data)
+        seen = ask(inventory, limit, deep, data, ports=True)
     from gpu_node.cli.reporting import write
     from gpu_node.drift.report.model import report_of
     from gpu_node.drift.report.view import View

@@ -98,7 +98,7 @@ def init(
         raise click.UsageError(worded("--again with others", why, allowed))
     private = Path(key).expanduser().absolute() if key else None
     access = Access(user, port, private, sudo, accept, Path(known))
-    asking = partial(ask, again=next_command("init", folder, "--again"))
+    asking = partial(ask, again=next_command("init", folder, "--again"), ports=True)
     try:
         made = Initialising(Path(folder), access, UserConsole(), asking, again, kept)
         return made.run(nodes)

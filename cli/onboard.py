@@ -116,8 +116,8 @@ def onboard(
         ]
         options = Options(tuple(others), given(password_stdin), disable_password, dry)
         site, console = site_of(inventory), UserConsole(yes)
-        return Onboarding(site, options, console, proof, partial(ask, again="run it again")).run(
-            requests
-        )
+        return Onboarding(
+            site, options, console, proof, partial(ask, again="run it again", ports=True)
+        ).run(requests)
     except FAILURES as error:
         raise failure(error) from None

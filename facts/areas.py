@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the names alone must be quick to have: --help and inventori
     from gpu_node.facts.limits.state import LimitsState
     from gpu_node.facts.nccl.state import NcclState
     from gpu_node.facts.network.state import NetworkState
+    from gpu_node.facts.ports.state import PortsState
     from gpu_node.facts.shm.state import ShmState
     from gpu_node.facts.ssh.state import SshState
     from gpu_node.facts.toolchain.state import ToolchainState
@@ -34,6 +35,7 @@ class Areas:
     nccl: NcclState
     ssh: SshState
     network: NetworkState
+    ports: PortsState
     env: EnvState
     workspace: WorkspaceState
     clock: ClockState

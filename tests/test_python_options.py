@@ -9,7 +9,10 @@ ROOMS = [Path(__file__).parents[1] / room for room in ("deploy", "facts")]
 CALL = re.compile(r'(?:"\$python"|\bpython[23]?) ((?:-[A-Za-z] )+)(?:\\\n)?\s*(?:\'([^\']*)\')?')
 # Python 2.7 has no -I: these begin by dropping that folder, or import what is within Python.
 WITHOUT = "sys.path = [folder for folder in sys.path if folder]"
-PROGRAM = "facts/driver/on_node/cuda_init.py"
+PROGRAMS = {
+    "cuda_init.sh": "facts/driver/on_node/cuda_init.py",
+    "start.sh": "facts/ports/on_node/ports.py",
+}
 
 
 def test_no_module_of_the_working_directory() -> None:
@@ -17,8 +20,8 @@ def test_no_module_of_the_working_directory() -> None:
     scripts = [path for room in ROOMS for path in room.rglob("*.sh")]
     calls = [(path.name, *call) for path in scripts for call in CALL.findall(path.read_text())]
     assert len(calls) > 10
-    program = (ROOMS[0].parent / PROGRAM).read_text()
-    of_files = {"cuda_init.sh": program}
+    repository = ROOMS[0].parent
+    of_files = {name: (repository / path).read_text() for name, path in PROGRAMS.items()}
     odd = [
         (name, options)
         for name, options, code in calls

@@ -45,8 +45,8 @@ from gpu_node.drift.ssh.rules_port import wrong_ports
 from gpu_node.drift.ssh.settings import client, detour, reads_home, set_by
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.managed_block import Block
-from gpu_node.facts.probe.peers import Peer
-from gpu_node.facts.ssh.logins import FULL_MESH, Login
+from gpu_node.facts.probe.peers import FULL_MESH, Peer
+from gpu_node.facts.ssh.logins import Login
 from gpu_node.facts.ssh.mesh import HOSTS, KNOWN_HOSTS
 from gpu_node.facts.ssh.settings import OFFERS, PROXIES
 from gpu_node.facts.ssh.state import HostsLine, SshState

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 CONNECT_SECONDS = 10
 # Nodes probed at the same time; pyinfra's default is 20 for each processor.
 PARALLEL = 50
+# Of more nodes no session is kept open until all have answered.
+MOST_OPEN = 128
 # paramiko's error for a handshake that has not ended.
 _UNFINISHED = "No existing session"
 # pyinfra's default accepts an unknown host key and stores it.
@@ -104,6 +106,7 @@ def gather(
     meanwhile: Iterable[None] = (),
     waiting: Callable[[Sequence[str]], None] = lambda names: None,
     only: tuple[str, ...] = (),
+    then: Callable[[dict[Host, Answer]], dict[Host, Answer]] | None = None,
 ) -> dict[str, Answer]:
     """Probe the nodes of an inventory file, by host name in the inventory's order.
 
@@ -111,7 +114,8 @@ def gather(
     reads whole files, to compare their checksums; `data` has values in place of the
     inventory's, as pyinfra's --data. `meanwhile` is work of this machine in short parts, done one
     by one while the nodes answer. `waiting` is called with the names of the nodes that have not
-    answered, at the beginning and after each answer.
+    answered, at the beginning and after each answer. `then` is given all hosts with their answers,
+    whose sessions are still open, and returns the answers; of many nodes the sessions are closed.
 
     Raises PyinfraError for an unusable inventory, `NoHosts` if no host is left.
     """
@@ -124,6 +128,7 @@ def gather(
         data or {},
         meanwhile,
         waiting,
+        then,
     )
 
 
@@ -149,14 +154,16 @@ def _each(
     data: Mapping[str, object] | None = None,
     meanwhile: Iterable[None] = (),
     waiting: Callable[[Sequence[str]], None] = lambda names: None,
+    then: Callable[[dict[Host, Answer[T]]], dict[Host, Answer[T]]] | None = None,
 ) -> dict[str, Answer[T]]:
     """Connect to the nodes and do `work` with each, by host name in the inventory's order."""
     with chosen(inventory_path, limits, data or {}) as (state, hosts):
+        keeps = then is not None and len(hosts) <= MOST_OPEN
         patience = Patience(len(hosts), last)
         left = {host.name: None for host in hosts}
 
         def one(host: Host) -> Answer[T]:
-            reply = _reply(state, host, work, patience)
+            reply = _reply(state, host, work, patience, keeps)
             del left[host.name]
             waiting(tuple(left))
             return reply
@@ -166,8 +173,13 @@ def _each(
         gevent.sleep()  # the connections begin
         for _ in meanwhile:
             gevent.idle()  # a connection has several turns before it waits for its node again
-        replies = asked.get()
-    return {host.name: reply for host, reply in zip(hosts, replies, strict=True)}
+        replies = dict(zip(hosts, asked.get(), strict=True))
+        try:
+            replies = then(replies) if then else replies
+        finally:
+            for host in hosts if keeps else ():
+                close(host.connector)
+    return {host.name: reply for host, reply in replies.items()}
 
 
 @contextmanager
@@ -319,8 +331,13 @@ def connect(state: State, host: Host) -> None:
     tune(host.connector)
 
 
-def _reply(state: State, host: Host, work: Callable[[Host], T], patience: Patience) -> Answer[T]:
-    """Connect to one node and ask it; no exception leaves this function."""
+def _reply(
+    state: State, host: Host, work: Callable[[Host], T], patience: Patience, keeps: bool
+) -> Answer[T]:
+    """Connect to one node and ask it, and close the session unless this `keeps` it.
+
+    No exception leaves this function.
+    """
     data = host.data.dict()
     with ctx_host.use(host):
         reached = False
@@ -338,4 +355,5 @@ def _reply(state: State, host: Host, work: Callable[[Host], T], patience: Patien
         finally:
             # It may be given up in the moment of its answer.
             with suppress(GivenUp):
-                close(host.connector)
+                if not keeps:
+                    close(host.connector)

@@ -68,3 +68,22 @@ def spread(nodes: Sequence[Peer], most: int) -> tuple[Peer, ...]:
     """Return at most this many of some nodes, evenly from the first to the last of them."""
     step = -(-len(nodes) // most) or 1
     return tuple(nodes[::step])
+
+
+# With more nodes than this, not every pair of them is tried.
+FULL_MESH = 16
+
+
+def partners(count: int, here: int) -> list[int]:
+    """Return the places of the others that one of some nodes tries.
+
+    Up to FULL_MESH nodes, these are all of them; else those at distance 1, 2, 4, ... behind it,
+    round: every node is reached by some, and of N nodes each tries log N.
+    """
+    distances = range(1, count) if count <= FULL_MESH else behind(count)
+    return [(here + far) % count for far in distances]
+
+
+def behind(count: int) -> list[int]:
+    """Return the distances 1, 2, 4, ... that are less than a number of nodes."""
+    return [1 << power for power in range((count - 1).bit_length())]

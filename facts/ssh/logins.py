@@ -13,7 +13,7 @@ from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.peers import SSH_PORT, Peer
+from gpu_node.facts.probe.peers import FULL_MESH, SSH_PORT, Peer, behind
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.readers import Columns, by_word
 from gpu_node.facts.probe.request import ProbeRequest
@@ -23,8 +23,6 @@ from gpu_node.facts.probe.shell import assigned, shell
 CONNECT_SECONDS, LOGIN_SECONDS, LOGINS_SECONDS = 5, 12, 60
 # The same where a node tries few others: it waits longer for one that is busy.
 CONNECT_SECONDS_OF_FEW, LOGIN_SECONDS_OF_FEW, LOGINS_SECONDS_OF_FEW = 10, 30, 90
-# With more nodes than this, not every login is tried: see `tried`.
-FULL_MESH = 16
 # How many logins a node tries at a time: sshd drops some of more than ten (MaxStartups 10:30:100).
 # Of a node that logs in to few others all nodes together would else have too many open; the first
 # node of a large cluster has each of its logins open to another sshd.
@@ -138,8 +136,7 @@ def tried(request: ProbeRequest) -> list[Peer]:
     if here is None:
         return list(nodes[:1] if _is_partial(request) else nodes)
     if _is_partial(request) and here != 0:
-        distances = (1 << power for power in range(len(nodes).bit_length()))
-        return [nodes[(here + far) % len(nodes)] for far in distances if far < len(nodes)]
+        return [nodes[(here + far) % len(nodes)] for far in behind(len(nodes))]
     return [*nodes[here:], *nodes[:here]]
 
 

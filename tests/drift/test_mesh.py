@@ -15,7 +15,7 @@ from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.subject import Logins
 from gpu_node.drift.ssh.shown import logins
 from gpu_node.facts.node import UnreadSection
-from gpu_node.facts.ssh.logins import FULL_MESH
+from gpu_node.facts.probe.peers import FULL_MESH
 from tests.drift.clusters import LINKS, NODES, Cluster, named
 from tests.examples import examples
 

@@ -21,7 +21,7 @@ from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.rule import At, Fault, Rule, is_named
 from gpu_node.drift.report.problems import LONGEST_WANTED
 from gpu_node.facts.node import NodeState
-from gpu_node.facts.ssh.logins import FULL_MESH
+from gpu_node.facts.probe.peers import FULL_MESH
 from tests.case_files import Case
 from tests.drift import states
 from tests.drift.rule_cases import ALL, KEYS, findings_of

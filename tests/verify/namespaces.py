@@ -67,19 +67,26 @@ class Nodes:
         """Verify these nodes; where the run is not ended, only its connections are."""
         run = _Nodes(self, Request("", "gloo", seconds, 4 << 20, True), progress)
         try:
-            return run.verified([self._host(name) for name in self.holders])
+            return run.verified([self.host(name) for name in self.holders])
         finally:
             if ends:
                 run.cleared()
             elif run.tries is not None:
                 run.tries.close()
 
-    def _host(self, name: str) -> Host:
+    def host(self, name: str) -> Host:
+        """Return a node as an inventory has it."""
         data: dict[str, Any] = {"ssh_hostname": self.addresses[name]}
         data["launcher_python"] = self.pythons[name]
-        made = SimpleNamespace(name=name, data=SimpleNamespace(dict=lambda: data))
+        made = _Named(name=name, data=SimpleNamespace(dict=lambda: data))
         made.connector = _Inside(self, name)
         return cast(Host, made)
+
+
+class _Named(SimpleNamespace):
+    """What is used of a host; as a host, it can be a key."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
 
 class _Nodes(_Run):

@@ -1,0 +1,124 @@
+"""Rules about ports: each node accepts the connections of the others, wherever a job listens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+from gpu_node.drift.engine.nodes import Nodes
+from gpu_node.drift.engine.rule import At, Fault, check
+from gpu_node.drift.ranges import gathered, ranges
+from gpu_node.facts.ask.via import SSH
+from gpu_node.facts.ports.state import Firewall, Outcome, PortsState
+
+_ENDED = {
+    "dropped": "dropped without an answer",
+    "rejected": "rejected (no route to host)",
+    "reset": "refused, although it listens",
+}
+_THIRDS = ("low", "middle", "high")
+_ON_THE_WAY = (
+    "not on these nodes, which have no rule: something on the way drops or rejects it, such as a "
+    "router, a switch's ACL or a cloud's security group, or no network connects their interfaces"
+)
+
+
+@check("ports.blocked")
+def blocked(at: At[PortsState]) -> Iterator[Fault]:
+    failed = at.nodes.once(_failed).get(at.nodes.name, [])
+    first, last = at.here.first, at.here.last
+    for outcomes, names in gathered(failed).items():
+        is_all = 1 < len(names) == len(at.nodes.states.keys() - {at.nodes.name})
+        cause, fix = _blame(at, {name: at.nodes.states[name].ports for name in names})
+        yield Fault(
+            subject=f"ports from {'all other nodes' if is_all else ranges(names)}",
+            found=f"{_ended(outcomes)} of {first}-{last}",
+            wanted=f"connections accepted in {first}-{last}",
+            cause=cause,
+            fix=fix,
+        )
+
+
+def _failed(nodes: Nodes) -> dict[str, list[tuple[tuple[Outcome, ...], str]]]:
+    """Return how connections to each node ended, and which node tried, where one failed."""
+    return gathered(
+        (peer, (tried.ports, name))
+        for name, state in nodes.states.items()
+        for peer, tried in (state.ports.tried or {}).items()
+        if not _ENDED.keys().isdisjoint(tried.ports)
+    )
+
+
+def _ended(outcomes: Sequence[Outcome]) -> str:
+    thirds = gathered(pair for pair in zip(outcomes, _THIRDS, strict=True) if pair[0] in _ENDED)
+    named = {how: f"the {' and the '.join(some)} port" for how, some in thirds.items()}
+    named |= {how: "every port" for how, some in thirds.items() if len(some) == len(_THIRDS)}
+    return "; ".join(f"{_ENDED[how]}: {ports} tried" for how, ports in named.items())
+
+
+def _blame(at: At[PortsState], sources: Mapping[str, PortsState]) -> tuple[str, str]:
+    """Return what blocks connections from some sources, and the command that lets them pass."""
+    addresses = [each.address for each in sources.values()]
+    if rule := _rule(at.here, "input", addresses):
+        return f"{rule[0]} is active on {at.nodes.name}", rule[1]
+    for source, state in sources.items():
+        if rule := _rule(state, "output", [at.here.address]):
+            return f"{rule[0]} is active on {source}", f"on {source}: {rule[1]}"
+    states = {at.nodes.name: at.here, **sources}
+    if closed := [name for name, each in states.items() if _firewall(each).closed]:
+        return (
+            f"the rules of {ranges(closed)} are not readable without root",
+            "as root there, see nft list ruleset and iptables -S, and accept what comes from "
+            + ", ".join(addresses),
+        )
+    passed = f"let TCP {at.here.first}-{at.here.last} pass between"
+    return _ON_THE_WAY, f"there, {passed} {', '.join([at.here.address, *addresses])}"
+
+
+def _firewall(state: PortsState) -> Firewall:
+    return state.firewall or Firewall(closed=True)
+
+
+def _rule(
+    state: PortsState, hook: Literal["input", "output"], addresses: Sequence[str]
+) -> tuple[str, str] | None:
+    """Return what filters at a hook, and the command that accepts some addresses; None: nothing."""
+    firewall, version = _firewall(state), "ip6" if ":" in state.address else "ip"
+    if hook == "input" and "ufw" in firewall.tools:
+        return "ufw", " && ".join(f"ufw allow from {each}" for each in addresses)
+    if hook == "input" and "firewalld" in firewall.tools:
+        zone = firewall.zones.get(state.interface) or firewall.zones.get("-") or "unknown"
+        trusted = " ".join(f"--add-source={each}" for each in addresses)
+        command = f"firewall-cmd --permanent --zone=trusted {trusted} && firewall-cmd --reload"
+        return f"firewalld (zone {zone} of {state.interface})", command
+    chains = firewall.input if hook == "input" else firewall.output
+    chain = next((each for each in chains if each.split()[0] in (version, "inet")), "")
+    if not chain:
+        return None
+    option, end = ("-s", "saddr") if hook == "input" else ("-d", "daddr")
+    if chain == f"{version} filter {hook.upper()}":
+        command = f"{version}tables -I {hook.upper()} {option} {','.join(addresses)} -j ACCEPT"
+        return f"the chain {hook.upper()} of {version}tables", f"{command}; then save the rules"
+    command = f"nft insert rule {chain} {version} {end} '{{ {', '.join(addresses)} }}' accept"
+    return (
+        f"the nft chain {chain}",
+        f"{command}; then write it into the file that is loaded at boot",
+    )
+
+
+@check("ports.untried")
+def untried(at: At[PortsState]) -> Iterator[Fault]:
+    whys = [f"not tried: {at.here.untried}"] if at.here.untried else []
+    unknown = gathered((each.why, name) for name, each in (at.here.tried or {}).items() if each.why)
+    whys += [f"to {ranges(names)}: {why}" for why, names in unknown.items()]
+    if at.nodes.via != SSH and at.nodes.name == at.nodes.once(_first):
+        whys.append(f"not tried: the answers came by {at.nodes.via}")
+    if whys:
+        yield Fault("ports", "; ".join(whys), "connections tried between the nodes")
+
+
+def _first(nodes: Nodes) -> str:
+    """Return the first of two or more nodes for jobs that were asked."""
+    without = {peer.name for peer in nodes.peers if peer.gpus == 0}
+    names = [name for name in nodes.states if name not in without]
+    return names[0] if len(names) > 1 else ""

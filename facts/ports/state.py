@@ -1,0 +1,86 @@
+"""PortsState: the firewall of a node, and how its connections to ports of other nodes ended."""
+
+import re
+from typing import Any, Literal
+
+from pydantic import Field
+
+from gpu_node.facts.probe import checked
+from gpu_node.facts.probe.base import AreaFact, Parsers, State
+from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.readers import by_word
+from gpu_node.facts.probe.shell import SBIN, shell
+
+SECTIONS = (Section("ports.firewall", SBIN + shell("ports/firewall"), root=True, light=True),)
+# "dropped": no answer; "rejected": no route to host; "reset": refused, though the peer listens.
+# "unknown" never counts as open.
+Outcome = Literal["open", "dropped", "rejected", "reset", "unknown"]
+_WORD = r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}"
+_ZONE = checked.Form("an interface and its zone", re.compile(rf"([\w.:@+-]{{1,15}}) ({_WORD})"))
+_CHAIN = checked.Form(
+    "family, table and name of a chain",
+    re.compile(rf"(ip|ip6|inet|netdev|bridge|arp) {_WORD} {_WORD}"),
+)
+
+
+class Firewall(State):
+    """What filters packets: the chains that drop or reject, each as family, table and name.
+
+    Those of iptables are in the tables `ip filter` and `ip6 filter`. `zones` are firewalld's by
+    interface, - for all others. `closed`: the rules cannot be read, as without root.
+    """
+
+    tools: tuple[Literal["firewalld", "ufw"], ...] = ()
+    zones: dict[str, str] = Field(default_factory=dict)
+    input: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
+    closed: bool = False
+
+
+class Tried(State):
+    """How connections to the low, the middle and the high port of a node ended.
+
+    `large`: whether a large message passed where a small one did; None: unknown. `why` says what is
+    unknown.
+    """
+
+    ports: tuple[Outcome, Outcome, Outcome]
+    large: bool | None = None
+    why: str = ""
+
+
+class PortsState(State):
+    """The firewall, and what the nodes tried together.
+
+    `tried` has the other nodes by name; None where nothing was tried, and `untried` says why, ""
+    where it was not to be. The others connected to `address`, in the ports `first` to `last`, from
+    which the node's kernel chooses. `interface` is that of the address.
+    """
+
+    firewall: Firewall | None
+    tried: dict[str, Tried] | None = None
+    untried: str = ""
+    address: str = ""
+    interface: str = ""
+    first: int = 0
+    last: int = 0
+
+
+def parse_firewall(text: str) -> Firewall:
+    """Parse lines of a word and its values."""
+    rows = by_word(text, words="tool zone input output closed")
+    found: dict[str, Any] = {"zones": dict(_ZONE(each).split() for each in rows["zone"])}
+    found |= {hook: tuple(sorted(map(_CHAIN, rows[hook]))) for hook in ("input", "output")}
+    found |= {"tools": tuple(rows["tool"]), "closed": bool(rows["closed"])}
+    return Firewall.model_validate(found)
+
+
+PARSERS: Parsers = {"ports.firewall": ("firewall", parse_firewall)}
+
+
+class Ports(AreaFact):
+    """Returns `PortsState` as a dict: {"firewall": {"tools": ["ufw"], ...}, ...}."""
+
+    sections = SECTIONS
+    state = PortsState
+    parsers = PARSERS
