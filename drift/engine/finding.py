@@ -60,6 +60,8 @@ class Finding(BaseModel):
     about: InstanceOf[Subject] | None = Field(default=None, exclude=True)
     # The ways of `fix`; without them the user takes it. No part of the JSON report.
     ways: tuple[Way, ...] = Field(default=(), exclude=True)
+    # What a user without root can do where only root can repair it. No part of the JSON report.
+    alone: str = Field(default="", exclude=True)
     # The rules that may explain it, of those that its own rule names; None: each. Not in the JSON.
     explained_by: tuple[str, ...] | None = Field(default=None, exclude=True)
     # What it may explain. Not in the JSON.

@@ -44,6 +44,8 @@ class Fault:
     stops: bool = True
     # Who does what `fix` says, where that is not whom the rule names.
     who: Who | None = None
+    # In place of the rule's `without_root`.
+    alone: str = ""
     # The way before it: a key of the inventory with which the deploy repairs it.
     deploy: str = ""
     # Those of the row's `explained_by` that may explain this fault; None: each of them.
@@ -315,6 +317,7 @@ class Rule(Row):
             cause=fault.cause or why,
             fix=OR.join(way.text for way in ways),
             ways=tuple(ways),
+            alone=fault.alone or self.without_root,
             fixable=fixable and not held,
             step=next(iter(self.steps), self.area),
             stops=fault.stops and not aside,

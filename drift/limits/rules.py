@@ -36,6 +36,12 @@ _SSHD_PAM = ("sshd", "common-session", "password-auth", "system-auth")
 
 # What helps where sshd may not raise its own hard limit.
 _BOUND = "raise the limit where sshd is started: the container's --ulimit, or its systemd unit"
+# What who trains can do where the hard limit is too low: the soft one cannot go above it.
+_BELOW_HARD = "Only an administrator can raise the hard limit. Until then"
+_MEANWHILE: dict[Item, str] = {
+    "nofile": f"{_BELOW_HARD} open fewer files: a smaller num_proc, fewer DataLoader workers.",
+    "memlock": f"{_BELOW_HARD} set NCCL_IB_DISABLE=1, which is slow.",
+}
 # The line that a deploy adds to the PAM stack of sshd, as distributions write it.
 PAM_LINE = "session    required   pam_limits.so"
 
@@ -152,11 +158,18 @@ def cause_of(item: Item) -> str:
     return RULES[f"limits.{item}"].why
 
 
+def alone(item: Item, low: Collection[Kind]) -> str:
+    """Return what a user without root can do where these limits are too low."""
+    soft_only = RULES[f"limits.{item}"].without_root
+    return _MEANWHILE.get(item, soft_only) if "hard" in low else soft_only
+
+
 def too_low(
     state: LimitsState, wanted: LimitsWanted, item: Item, stops: bool = True
 ) -> Iterator[Fault]:
     """Yield the fault of a limit of the session that the files do not grant, either."""
-    if not lacking(state, wanted, item) or _granted(state, wanted, item):
+    low = lacking(state, wanted, item)
+    if not low or _granted(state, wanted, item):
         return  # the files grant it: that is limits.not-effective
     expected = limit(getattr(wanted, item), item)
     manual_fix = _manual_fix(state, wanted, item)
@@ -171,23 +184,28 @@ def too_low(
         fix=manual_fix or f"raise {item} to {expected} in {where}",
         fixable=manual_fix is None,
         stops=stops,
+        alone=alone(item, low),
     )
 
 
 def _below(state: NodeState, item: Item, floor: Floor) -> Fault:
     """Return the fault of a limit that the inventory does not name, and that is below a floor."""
     asked = _wanted(item, floor.proposed)
+    manual_fix = _manual_fix(state.limits, asked, item)
     written = limit(floor.proposed, item)
+    deploy = f"add limits: {{{item}: {written}}} to the inventory, and the deploy sets it"
     stops = stops_a_job(state, item, _soft(state.limits, item))
     return Fault(
         subject=Limit(item),
         found=_session_value(state.limits, item),
         wanted=f"{floor.side}at least {limit(floor.least, item)} (proposed)",
         also="; ".join(filter(None, (_decided(state.limits, asked, item), floor.also))),
-        deploy=f"add limits: {{{item}: {written}}} to the inventory, and the deploy sets it",
+        fix=manual_fix or "",
+        deploy="" if manual_fix else deploy,
         fixable=False,
         severity=None if stops else floor.severity,
         stops=stops,
+        alone=alone(item, _lacking(state.limits, item, floor.least)),
     )
 
 
@@ -262,9 +280,10 @@ def not_effective(at: At) -> Iterator[Fault]:
     for item in GROWING:
         if item == "nofile" and above_nr_open(state, wanted):
             continue
-        if not lacking(state, wanted, item) or not _granted(state, wanted, item):
+        low = lacking(state, wanted, item)
+        if not low or not _granted(state, wanted, item):
             continue
-        soft_only = lacking(state, wanted, item) == ["soft"]
+        soft_only = low == ["soft"]
         cause, fix = _why_not_effective(state, soft_only, item, getattr(wanted, item))
         yield Fault(
             subject=Limit(item),
@@ -275,6 +294,7 @@ def not_effective(at: At) -> Iterator[Fault]:
             fixable=adds_pam_limits(state)
             and not services.bound_to(state, item, getattr(wanted, item)),
             stops=stops_a_job(at.node, item, _soft(state, item)),
+            alone=alone(item, low),
         )
     yield from _of_slurmd(at.node, wanted)
 
@@ -305,6 +325,7 @@ def _of_slurmd(node: NodeState, wanted: LimitsWanted) -> Iterator[Fault]:
             fixable=bool(place) and not is_written and line is None and is_known(state),
             severity="warning" if is_written else None,
             stops=_fails_transfers(node, item, getattr(service.limits, item).hard),
+            alone=_MEANWHILE.get(item, ""),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from shlex import quote
 
 from gpu_node.drift.engine.rule import At, Fault, check
@@ -19,7 +20,7 @@ from gpu_node.drift.limits.pam_limits import (
     own_lines,
     with_own,
 )
-from gpu_node.drift.limits.rules import cause_of, stops_a_job
+from gpu_node.drift.limits.rules import alone, cause_of, stops_a_job
 from gpu_node.drift.units import at_least, conf_limit, limit
 from gpu_node.facts.limits.state import Item, LimitsState, Line, User
 from gpu_node.facts.limits.state import Limit as Value
@@ -44,8 +45,9 @@ def training_user(at: At) -> Iterator[Fault]:
         low = [kind for kind in KINDS if not at_least(_or(values[kind], expected), expected)]
         if low:
             deciding_lines = [lines[kind] for kind in low if kind in lines]
+            fault = _too_low(user, item, expected, values, deciding_lines)
             stops = stops_a_job(at.node, item, values["soft"])
-            yield _too_low(user, item, expected, values, deciding_lines, stops)
+            yield replace(fault, stops=stops, alone=alone(item, low))
         elif None in values.values():
             unknown.append(item)
     if unknown:
@@ -83,7 +85,6 @@ def _too_low(
     expected: Value,
     values: dict[Kind, Value | None],
     lines: Iterable[Line],
-    stops: bool,
 ) -> Fault:
     shown = [f"{kind} {limit(value, item)}" for kind, value in values.items() if value is not None]
     places = list(dict.fromkeys(f"{quote(line.path)} line {line.line}" for line in lines))
@@ -100,7 +101,6 @@ def _too_low(
         wanted=limit(expected, item),
         cause=f"{why}; {cause_of(item)}",
         fix=fix,
-        stops=stops,
     )
 
 

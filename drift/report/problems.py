@@ -142,7 +142,6 @@ def without_root(problem: Problem, nodes: Collection[str]) -> tuple[str, str]:
     alone: dict[str, list[str]] = {}
     admin: dict[str, list[str]] = {}
     for node, each in (each for each in problem.own or problem.explained if each.node in nodes):
-        rule = RULES.get(each.rule)
         if problem.id == NEEDS_ROOT:
             admin.setdefault(each.fix, []).append(node)
             continue
@@ -151,8 +150,8 @@ def without_root(problem: Problem, nodes: Collection[str]) -> tuple[str, str]:
             alone.setdefault(own, []).append(node)
             continue
         admin.setdefault(each.fix, []).append(node)
-        if rule is not None and rule.without_root:
-            alone.setdefault(rule.without_root, []).append(node)
+        if each.alone:
+            alone.setdefault(each.alone, []).append(node)
     return _by_nodes(alone, problem.nodes), _by_nodes(admin, problem.nodes)
 
 

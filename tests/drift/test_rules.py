@@ -128,13 +128,18 @@ def test_a_case_says_what_it_is_about() -> None:
 
 @pytest.mark.parametrize("case", ALL, ids=str)
 def test_findings(case: Case) -> None:
-    """The node of a case has these findings and no other, with these words in cause or fix."""
+    """The node of a case has these findings and no other, with these words in cause or fix.
+
+    `alone` has words of what a user without root can do.
+    """
     findings, expected = findings_of(case)
     assert [finding.model_dump(include=set(COMPARED)) for finding in findings] == [
         {key: each[key] for key in COMPARED} for each in expected
     ]
     for finding, each in zip(findings, expected, strict=True):
         assert each.get("says", "") in f"{finding.cause} {finding.fix}"
+        assert each.get("fix", finding.fix) == finding.fix
+        assert each.get("alone", "") in finding.alone
         assert (finding.wanted, finding.severity) == (
             each.get("wanted", finding.wanted),
             each.get("severity", finding.severity),

@@ -117,7 +117,7 @@ def test_each_problem_has_what_that_user_can_do() -> None:
     assert "docker run --shm-size=SIZE" in text
     line = "tmpfs /dev/shm tmpfs defaults,nosuid,nodev,size=8G 0 0"
     assert f"add to /etc/fstab, on a line of its own: {line}" in text
-    assert "without root: Run ulimit -n $(ulimit -Hn) before the job" in text
+    assert "without root: Only an administrator can raise the hard limit. Until then open" in text
     assert "/etc/security/limits.d/99-gpu-node.conf: `alice - nofile 131072`" in text
     assert re.search(r"(?m)^error +a +shm\.too-small .* admin +2$", text)
     assert "repair: gpu-node deploy" not in text
