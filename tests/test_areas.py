@@ -253,7 +253,7 @@ from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.facts.node import NodeProbe, parse
 from gpu_node.facts.probe.frame import READER, by_stdin
 from gpu_node.facts.probe.request import ProbeRequest
-from gpu_node.inventories.schema import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted
 
 script = NodeProbe().script_for(ProbeRequest())
 assert "uptime.seconds" in script

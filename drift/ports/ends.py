@@ -12,8 +12,9 @@ from gpu_node.drift.network.interfaces import AUTO, choose
 from gpu_node.drift.network.reach import outward
 from gpu_node.facts.ask.gather import MOST_OPEN, Answer
 from gpu_node.facts.network.state import NetworkState
+from gpu_node.inventories.errors import InventoryError
 from gpu_node.inventories.fields.addresses import is_address, is_loopback
-from gpu_node.inventories.schema import InventoryError, NetworkWanted, NodeWanted
+from gpu_node.inventories.wanted import NetworkWanted, NodeWanted
 
 # Fields of the state of a node's ports.
 Fields = dict[str, str]

@@ -235,7 +235,8 @@ def test_a_hostile_node(nodes: Nodes, script: str, why: str) -> None:
 
 
 ASLEEP = r"""exec perl -MSocket -e '$| = 1; for (40001, 50001, 60001) {
-  socket(my $s, PF_INET, SOCK_STREAM, 0); bind($s, sockaddr_in($_, INADDR_ANY)) or die; listen($s, 9);
+  socket(my $s, PF_INET, SOCK_STREAM, 0);
+  bind($s, sockaddr_in($_, INADDR_ANY)) or die; listen($s, 9);
   push @s, $s; } print "ready 32768 60999 40001 50001 60001\n"; sleep 9'"""
 
 
