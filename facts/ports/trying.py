@@ -30,7 +30,7 @@ PROGRAM = (Path(__file__).parent / "on_node" / "ports.py").read_text(encoding="u
 READY_SECONDS, TRY_SECONDS, CONFIRM_SECONDS, LIFE_SECONDS = 3, 12, 2, 20
 # More than a node that is asked about all others sends.
 _MOST_BYTES = 32 * 1024
-_READY = re.compile(r"ready (\d{4,5}) (\d{4,5}) (\d{4,5}) (\d{4,5}) (\d{4,5})", re.ASCII)
+_READY = re.compile(r"ready (\d{4,5}) (\d{4,5}) (\d{4,5}) (\d{4,5}) (\d{4,5})\Z", re.ASCII)
 _ENDED = re.compile(r"(?:try|carry) (\d{1,3}(?: [0-2])?) ([A-Za-z0-9]{1,20})", re.ASCII)
 _FAILED: Mapping[str, Outcome] = {
     "open": "open",
@@ -52,7 +52,9 @@ class _Program:
         self.results: dict[str, str] = {}
         self.is_tried = self.listens = False
         self._to_send: bytes | None = b""
-        self._size, self._begun, self._last = 0, b"", "no output"
+        # Of each stream the line that has begun.
+        self._begun: dict[str, bytes] = {}
+        self._size, self._last = 0, "no output"
         gevent.spawn(self._run, host)
 
     def _run(self, host: Host) -> None:
@@ -90,12 +92,13 @@ class _Program:
         self._size += len(data)
         if self._size > _MOST_BYTES:
             raise OverflowError("it sends more than an answer")
-        *lines, self._begun = (self._begun + data).split(b"\n")
+        *lines, self._begun[stream] = (self._begun.get(stream, b"") + data).split(b"\n")
         for line in lines:
             self._take(line.decode("utf-8", "replace").strip())
 
     def _take(self, line: str) -> None:
-        if (match := _READY.fullmatch(line)) and not self.ports:
+        # A start file may have printed something before it that has no end of line.
+        if not self.ports and (match := _READY.search(line)):
             first, last, *ports = map(int, match.groups())
             if 1024 <= first <= min(ports) <= max(ports) <= last < 1 << 16:
                 self.range, self.ports = (first, last), tuple(ports)

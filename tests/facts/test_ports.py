@@ -243,8 +243,11 @@ ASLEEP = r"""exec perl -MSocket -e '$| = 1; for (40001, 50001, 60001) {
 @made
 @pytest.mark.slow
 def test_a_node_that_never_accepts(nodes: Nodes) -> None:
-    """Its kernel answers: the ports are open, and nothing is known of large messages."""
-    found = asked_beside(nodes, ASLEEP)
+    """Its kernel answers: the ports are open, and nothing is known of large messages.
+
+    What a start file prints before has no end of line.
+    """
+    found = asked_beside(nodes, f"printf 'printed by ~/.bashrc '; {ASLEEP}")
     assert to(found, FIRST, SECOND) == Tried(ports=("open", "open", "open"))
     assert found[SECOND].untried.startswith("its program does not answer")
 
