@@ -23,12 +23,14 @@ from gpu_node.drift.job.launch import (
 from gpu_node.drift.job.launchers import PORT
 from gpu_node.drift.job.names import (
     ACCELERATE,
+    C10D,
     CONDA,
     CONFIG,
     DEEPSPEED,
     MASTER,
     MPIRUN,
     NODES,
+    STATIC,
     TORCHRUN,
     UNKNOWN,
 )
@@ -284,9 +286,19 @@ class Job:
         return sum(counts) if counts and len(counts) == len(self.members) else None
 
     @property
+    def backend(self) -> str:
+        """How torchrun's ranks meet; empty: unknown. Others than STATIC, C10D have a server."""
+        named = self.given.launch.innermost.option("rdzv_backend")
+        if named is not None:
+            return named
+        return str((self.accelerate and self.accelerate.rdzv_backend) or STATIC)
+
+    @property
     def master(self) -> tuple[str | None, int | None]:
         """Address and port at which the ranks meet; None: unknown, or the launcher chooses."""
         launch, file = self.given.launch.innermost, self.accelerate or Accelerate()
+        if self.backend not in (STATIC, C10D) or "is_host" in (launch.option("rdzv_conf") or ""):
+            return None, None
         port: int | None = file.main_process_port or _PORT
         if launch.role("port") is not None:
             port = launch.count("port")
