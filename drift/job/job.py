@@ -44,6 +44,8 @@ from gpu_node.inventories.wanted import JobsWanted
 _ENDS = "the launcher ends at its start with an error of its command line"
 _HOSTFILE, _ACCELERATE = "/job/hostfile", "~/.cache/huggingface/accelerate/default_config.yaml"
 _PORT, _RENDEZVOUS_PORT = 29500, 29400
+# Keys of --rdzv_conf that say who opens the store, or that it is a file (c10d_rendezvous_backend).
+_OWN_STORE = ("is_host", "store_type")
 _CONFIGS = ("deepspeed_config", "deepspeed", "ds_config", "deepspeed_config_file")
 _OUT = re.compile(r"output|out_|save|log|tensorboard|cache|tmp|temp|checkpoint|ckpt")
 _IN = re.compile(r"resume|load|init|pretrained|input|data")
@@ -297,7 +299,8 @@ class Job:
     def master(self) -> tuple[str | None, int | None]:
         """Address and port at which the ranks meet; None: unknown, or the launcher chooses."""
         launch, file = self.given.launch.innermost, self.accelerate or Accelerate()
-        if self.backend not in (STATIC, C10D) or "is_host" in (launch.option("rdzv_conf") or ""):
+        conf = launch.option("rdzv_conf") or ""
+        if self.backend not in (STATIC, C10D) or any(key in conf for key in _OWN_STORE):
             return None, None
         port: int | None = file.main_process_port or _PORT
         if launch.role("port") is not None:
