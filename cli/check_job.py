@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
+from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 
 import click
+from typing_extensions import override
 
 from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
@@ -18,7 +22,39 @@ from gpu_node.inventories.errors import shown, worded
 _LAUNCHERS = (TORCHRUN, DEEPSPEED, ACCELERATE, MPIRUN, "srun")
 
 
-@click.command(short_help="Say what will stop a job, before it starts.")
+class _Command(click.Command):
+    """The command, whose launch line has options of its own."""
+
+    @override
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words; say so where -- is missing before the launch line."""
+        given = [*takewhile(lambda word: word != "--", args)]
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            at = _line_at(given)
+            if at is None:
+                raise
+            command = (
+                f"{ctx.command_path} {shlex.join(given[:at]) or 'INVENTORY'} -- {given[at]} ..."
+            )
+            then = f"write -- before the launch line: {command}"
+            why = f"no such option of {self.name}"
+            raise click.UsageError(worded(shown(error.option_name), why, then=then), ctx) from None
+
+
+def _line_at(given: list[str]) -> int | None:
+    """Return where a launch line begins among the words of a command; None: nowhere."""
+    with loading():
+        from gpu_node.drift.job.launch import NoLaunch, of_words
+    for at in range(len(given)):
+        with suppress(NoLaunch):
+            of_words(given[at:])
+            return at
+    return None
+
+
+@click.command(cls=_Command, short_help="Say what will stop a job, before it starts.")
 @click.argument("inventory", callback=words.inventory, shell_complete=completion.files)
 @click.argument("line", metavar="-- LAUNCH LINE", nargs=-1)
 @words.limit

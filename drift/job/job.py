@@ -23,12 +23,14 @@ from gpu_node.drift.job.launch import (
 from gpu_node.drift.job.launchers import PORT
 from gpu_node.drift.job.names import (
     ACCELERATE,
+    C10D,
     CONDA,
     CONFIG,
     DEEPSPEED,
     MASTER,
     MPIRUN,
     NODES,
+    STATIC,
     TORCHRUN,
     UNKNOWN,
 )
@@ -42,6 +44,8 @@ from gpu_node.inventories.wanted import JobsWanted
 _ENDS = "the launcher ends at its start with an error of its command line"
 _HOSTFILE, _ACCELERATE = "/job/hostfile", "~/.cache/huggingface/accelerate/default_config.yaml"
 _PORT, _RENDEZVOUS_PORT = 29500, 29400
+# Keys of --rdzv_conf that say who opens the store, or that it is a file (c10d_rendezvous_backend).
+_OWN_STORE = ("is_host", "store_type")
 _CONFIGS = ("deepspeed_config", "deepspeed", "ds_config", "deepspeed_config_file")
 _OUT = re.compile(r"output|out_|save|log|tensorboard|cache|tmp|temp|checkpoint|ckpt")
 _IN = re.compile(r"resume|load|init|pretrained|input|data")
@@ -284,9 +288,20 @@ class Job:
         return sum(counts) if counts and len(counts) == len(self.members) else None
 
     @property
+    def backend(self) -> str:
+        """How torchrun's ranks meet; empty: unknown. Others than STATIC, C10D have a server."""
+        named = self.given.launch.innermost.option("rdzv_backend")
+        if named is not None:
+            return named
+        return str((self.accelerate and self.accelerate.rdzv_backend) or STATIC)
+
+    @property
     def master(self) -> tuple[str | None, int | None]:
         """Address and port at which the ranks meet; None: unknown, or the launcher chooses."""
         launch, file = self.given.launch.innermost, self.accelerate or Accelerate()
+        conf = launch.option("rdzv_conf") or ""
+        if self.backend not in (STATIC, C10D) or any(key in conf for key in _OWN_STORE):
+            return None, None
         port: int | None = file.main_process_port or _PORT
         if launch.role("port") is not None:
             port = launch.count("port")

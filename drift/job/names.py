@@ -7,5 +7,7 @@ UNKNOWN = "\0"
 # Launchers, and what begins the name of an environment of conda.
 TORCHRUN, DEEPSPEED, ACCELERATE, MPIRUN = "torchrun", "deepspeed", "accelerate", "mpirun"
 CONDA = "conda:"
+# How ranks meet: at the store of rank 0, or of the node that has the address.
+STATIC, C10D = "static", "c10d"
 # The rules that report what is wrong with the job's own files.
 CONFIG, NODES, MASTER = "job.config", "job.nodes", "job.master"

@@ -13,7 +13,17 @@ from gpu_node.drift.engine.nodes import Nodes, plain
 from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path, Variable
 from gpu_node.drift.host.rules_job import found_gpus, gpus_of
-from gpu_node.drift.job.names import ACCELERATE, CONDA, CONFIG, DEEPSPEED, MASTER, NODES, TORCHRUN
+from gpu_node.drift.job.names import (
+    ACCELERATE,
+    C10D,
+    CONDA,
+    CONFIG,
+    DEEPSPEED,
+    MASTER,
+    NODES,
+    STATIC,
+    TORCHRUN,
+)
 from gpu_node.facts.job.state import JobState, Program, Python
 from gpu_node.facts.network.state import Address, NetworkState
 from gpu_node.facts.node import NodeState
@@ -435,7 +445,7 @@ def _is_alone(job: Job, launch: Launch) -> bool:
         launch.kind == TORCHRUN
         and launch.is_whole
         and not {"standalone", "rdzv_endpoint", "master_addr"} & launch.options.keys()
-        and launch.option("rdzv_backend") in (None, "static")
+        and job.backend == STATIC
         and not any(name.startswith("PET_") for name in job.given.variables(True))
     )
 
@@ -458,13 +468,22 @@ def _address(state: NodeState, nodes: Nodes, job: Job, address: str) -> Iterator
         found = address if address in means else f"{address} means {means[0]}"
         yield Fault(about, f"{found}, loopback", "an address that all nodes reach", cause)
         return
-    own = {each.address.partition("/")[0] for each in state.network.addresses or ()}
-    is_here = job.given.is_deepspeed or not several
-    is_here = is_here or job.given.launch.innermost.count("rank") == 0
-    is_first = nodes.name == first and is_here
-    if is_first and own and own.isdisjoint(means):
-        found = f"{address} is not an address of {first}"
+    if nodes.name != first:
+        return
+    is_ranked = job.backend != C10D and job.given.launch.innermost.count("rank") == 0
+    on_first = job.given.is_deepspeed or not several or is_ranked
+    hosts = [first] if on_first else [*job.members]
+    states = {**nodes.states, first: state}
+    own = [_addresses(states[name]) if name in states else set() for name in hosts]
+    # Without an answer a node may have it.
+    if all(own) and not any(each & set(means) for each in own):
+        where = first if on_first else "any node of the job"
+        found = f"{address} is not an address of {where}"
         yield Fault(about, found, "an address of the first node")
+
+
+def _addresses(state: NodeState) -> set[str]:
+    return {each.address.partition("/")[0] for each in state.network.addresses or ()}
 
 
 def _default_address(state: NodeState, nodes: Nodes, job: Job) -> Iterator[Fault]:
