@@ -21,14 +21,13 @@ from gpu_node.facts.ask.pyinfra_file import (
     INVENTORIES,
     NO_INVENTORY,
     SUFFIX,
-    wrong_suffix,
 )
 from gpu_node.facts.ask.via import SSH
 from gpu_node.history import when
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.fields.addresses import ADDRESS, is_address, with_port
 from gpu_node.inventories.regular_file import why_none
-from gpu_node.inventories.yaml.foreign import is_cluster_file
+from gpu_node.inventories.yaml.foreign import is_cluster_file, wrong_suffix
 
 _LOGIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?")
 _LONGEST_LOGIN = 32

@@ -11,12 +11,12 @@ from gpu_node.facts.ask.pyinfra_file import (
     CLUSTER_FILES,
     CLUSTER_SUFFIX,
     NO_INVENTORY,
-    wrong_suffix,
 )
 from gpu_node.inventories.cluster import Cluster
 from gpu_node.inventories.errors import InventoryError, reason, shown, worded
 from gpu_node.inventories.regular_file import content, why_none
 from gpu_node.inventories.schema import load
+from gpu_node.inventories.yaml.foreign import wrong_suffix
 from gpu_node.onboarding.errors import FileError
 
 

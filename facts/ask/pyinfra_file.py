@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpu_node.inventories.yaml.foreign import file_of_another_program, is_cluster_file
-
 SUFFIX, CLUSTER_SUFFIX = ".py", ".yml"
 # The connector of a cluster file, and the host data in which it finds INVENTORY as typed.
 CONNECTOR, INVENTORY_DATA = "gpu-node", "gpu_node_inventory"
@@ -13,24 +11,6 @@ CONNECTOR, INVENTORY_DATA = "gpu-node", "gpu_node_inventory"
 INVENTORIES = "pyinfra's inventory (.py), or a cluster file (.yml)"
 CLUSTER_FILES = "a cluster file (.yml), or the .py file beside it"
 NO_INVENTORY = "no such inventory file"
-
-
-def wrong_suffix(path: str) -> str | None:
-    """Return why a file is not an inventory by its suffix, with the next step; None if it may be.
-
-    pyinfra would run any file as Python, also one that is another program's.
-    """
-    suffix = Path(path).suffix
-    if suffix in (SUFFIX, CLUSTER_SUFFIX):
-        return None
-    allowed = f"{CLUSTER_SUFFIX} (a cluster file) or {SUFFIX} (pyinfra's inventory)"
-    what = f"the suffix {suffix!r}" if suffix else "no suffix"
-    meant = {SUFFIX: SUFFIX, CLUSTER_SUFFIX: CLUSTER_SUFFIX, ".yaml": CLUSTER_SUFFIX}
-    right = meant.get(suffix.lower(), CLUSTER_SUFFIX if is_cluster_file(Path(path)) else "")
-    then = f"; next: rename it to {Path(path).with_suffix(right)}" if right else ""
-    if not right and (known := file_of_another_program(Path(path))):
-        what, then = known.found, f"; next: {known.then}"
-    return f"{path}: found {what}; allowed: {allowed}{then}"
 
 
 def pyinfra_file(inventory: str) -> str:

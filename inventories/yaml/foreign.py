@@ -29,6 +29,7 @@ _KINDS = {
     ): "a hosts file",
     re.compile(r"\A[\w -]+(?:,[^,\n:]*){1,9}\n", re.MULTILINE): _CSV,
 }
+_SUFFIXES = {".py": ".py", ".yml": ".yml", ".yaml": ".yml"}
 _OURS = re.compile(r"^(?:cluster|hosts|groups|defaults)\s*:", re.MULTILINE)
 
 
@@ -37,9 +38,22 @@ def is_cluster_file(file: Path) -> bool:
     return bool(_OURS.search(_text(file)))
 
 
-def file_of_another_program(file: Path) -> Problem | None:
-    """Return that a file is one of another program, as below."""
-    return of_another_program(_text(file))
+def wrong_suffix(path: str) -> str | None:
+    """Return why a file is not an inventory by its suffix, with the next step; None if it may be.
+
+    pyinfra would run any file as Python, also one that is another program's.
+    """
+    suffix = Path(path).suffix
+    if suffix in _SUFFIXES.values():
+        return None
+    what = f"the suffix {suffix!r}" if suffix else "no suffix"
+    right = _SUFFIXES.get(suffix.lower(), ".yml" if is_cluster_file(Path(path)) else "")
+    then = f"; next: rename it to {Path(path).with_suffix(right)}" if right else ""
+    if not right and (known := of_another_program(_text(Path(path)))):
+        what, then = known.found, f"; next: {known.then}"
+    return (
+        f"{path}: found {what}; allowed: .yml (a cluster file) or .py (pyinfra's inventory){then}"
+    )
 
 
 def _text(file: Path) -> str:
