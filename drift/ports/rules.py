@@ -88,8 +88,9 @@ def _rule(
         return "ufw", " && ".join(f"ufw allow from {each}" for each in addresses)
     if hook == "input" and "firewalld" in firewall.tools:
         zone = firewall.zones.get(state.interface) or firewall.zones.get("-") or "unknown"
-        trusted = " ".join(f"--add-source={each}" for each in addresses)
-        command = f"firewall-cmd --permanent --zone=trusted {trusted} && firewall-cmd --reload"
+        trusted = " ".join(["--zone=trusted", *(f"--add-source={each}" for each in addresses)])
+        # Now and for the next boot: a reload would drop what docker and others have added.
+        command = f"firewall-cmd {trusted} && firewall-cmd --permanent {trusted}"
         return f"firewalld (zone {zone} of {state.interface})", command
     chains = firewall.input if hook == "input" else firewall.output
     chain = next((each for each in chains if each.split()[0] in (version, "inet")), "")
