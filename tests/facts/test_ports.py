@@ -104,7 +104,7 @@ def input_rule(rule: str) -> str:
     ("script", "ports"),
     [
         (input_rule(f"ct state new tcp dport {RANGE} drop"), "dropped dropped dropped"),
-        (input_rule("ct state new tcp dport 42000-60999 drop"), "open dropped dropped"),
+        (input_rule("ct state new tcp dport 42178-60999 drop"), "open dropped dropped"),
         (
             input_rule("tcp flags & (syn|ack) == syn reject with icmp type host-prohibited"),
             "rejected rejected rejected",
