@@ -79,9 +79,10 @@ def check(inventory: str) -> None:
     own = dict.fromkeys(each for _, groups in hosts.values() for each in groups)
     named = [each for each in own if each not in of_file]
     found = f"{_named(list(hosts), 'node')}; {_named(named, 'group')}"
-    click.echo(f"{inventory}: {found}; no error")
+    ends = f"; no error, {counted(len(warnings), 'warning')}" if warnings else "; no error"
+    click.echo(f"{inventory}: {found}{ends}")
     for text in warnings:
-        click.echo(f"gpu-node: {text}", err=True)
+        click.echo(f"gpu-node: warning: {text}", err=True)
 
 
 def _over(checks: Mapping[str, bool | Off]) -> Iterator[tuple[str, str]]:
