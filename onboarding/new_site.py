@@ -147,7 +147,7 @@ def nodes_of(words: Iterable[str]) -> list[NewNode]:
             problems.append(worded(f"{shown(name)} twice", "", "one name a node", then))
         elif (other := spelled.setdefault(one_spelling(address), name)) != name:
             why = f"for {dotted([other])} and {dotted([name])}"
-            then = f"write what the others reach {dotted([name])} by; they use no port"
+            then = f"write the address by which the other nodes reach {dotted([name])}"
             problems.append(worded(shown(address), why, "one a node", then))
         nodes.append(NewNode(name, address, port))
     if problems:
@@ -178,6 +178,8 @@ def _slip(word: str) -> tuple[str, str] | None:
         return "no =", f"{key}={behind.strip()}"
     if colon and not equals and key in NodeWanted.model_fields:
         return "a key of the cluster file", "it into site.yml, once that is there"
+    if not equals and "@" in word and (login := login_of(word)):
+        return "no name", f"a100-01={' '.join(_words_of(login))}"
     if not name or (not equals and (is_address(word) or is_address(word.partition(":")[0]))):
         return "no name", f"a100-01={place or word}"
     if not place:

@@ -365,6 +365,7 @@ def test_what_is_found_later_is_added_to_a_file_of_the_user() -> None:
         (["N 1=10.0.0.4"], "name: found 'N 1'"),
         (["n1=10.0.0.4", "n1=10.0.0.5"], "found 'n1' twice; allowed: one name a node"),
         (["n1=10.0.0.999"], "address: found '10.0.0.999'"),
+        (["root@10.0.0.4:2222"], "next: write a100-01=10.0.0.4:2222 --user root"),
         (["n1=root@h1:2222"], "next: write n1=h1:2222 --user root, each a word"),
         (["n1=ssh://u@[fd00::1]:22"], "next: write n1=[fd00::1]:22 --user u, each a word"),
         (
