@@ -126,7 +126,10 @@ def grows(
     for _ in range(3):  # another process may have the processor's caches
         if seconds(work, make(4 * size), least) < least:
             return False
-        most = MOST_GROWTH * seconds(work, make(size), MOST_SECONDS)
+        of_shorter = seconds(work, make(size), MOST_SECONDS)
+        if of_shorter >= MOST_SECONDS:
+            return True
+        most = MOST_GROWTH * of_shorter
         if seconds(work, make(4 * size), most) < most:
             return False
     return True

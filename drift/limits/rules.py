@@ -406,9 +406,7 @@ def unconfirmed(at: At[LimitsState, LimitsWanted]) -> Iterator[Fault]:
         )
 
 
-def _ceiling_fault(
-    place: str, asked: str, nr_open: int, fixable: bool, stops: bool = True
-) -> Fault:
+def _ceiling_fault(place: str, asked: str, nr_open: int, fixable: bool, stops: bool) -> Fault:
     return Fault(
         subject=Limit("nofile", place),
         found=asked,

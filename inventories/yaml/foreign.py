@@ -47,9 +47,10 @@ def wrong_suffix(path: str) -> str | None:
     if suffix in _SUFFIXES.values():
         return None
     what = f"the suffix {suffix!r}" if suffix else "no suffix"
-    right = _SUFFIXES.get(suffix.lower(), ".yml" if is_cluster_file(Path(path)) else "")
+    text = _text(Path(path))
+    right = _SUFFIXES.get(suffix.lower(), ".yml" if _OURS.search(text) else "")
     then = f"; next: rename it to {Path(path).with_suffix(right)}" if right else ""
-    if not right and (known := of_another_program(_text(Path(path)))):
+    if not right and (known := of_another_program(text)):
         what, then = known.found, f"; next: {known.then}"
     return (
         f"{path}: found {what}; allowed: .yml (a cluster file) or .py (pyinfra's inventory){then}"
