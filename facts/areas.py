@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the names alone must be quick to have: --help and inventori
     from gpu_node.facts.limits.state import LimitsState
     from gpu_node.facts.nccl.state import NcclState
     from gpu_node.facts.network.state import NetworkState
+    from gpu_node.facts.own import OwnState
     from gpu_node.facts.ports.state import PortsState
     from gpu_node.facts.shm.state import ShmState
     from gpu_node.facts.ssh.state import SshState
@@ -40,6 +41,7 @@ class Areas:
     workspace: WorkspaceState
     clock: ClockState
     host: HostState
+    own: OwnState
     checks: ChecksState
     job: JobState
 

@@ -27,8 +27,8 @@ from gpu_node.inventories.errors import (
     shown,
 )
 from gpu_node.inventories.fields import kinds as fields
+from gpu_node.inventories.fields import own, switched, variables
 from gpu_node.inventories.fields import paths as places
-from gpu_node.inventories.fields import switched, variables
 from gpu_node.inventories.keys import complaints, flat_key, leaf_paths, section
 from gpu_node.inventories.model import Model
 
@@ -301,6 +301,7 @@ class Areas(Model):
     directories: places.Directories | None = None
     workspace: WorkspaceWanted | None = None
     checks: switched.Checks | None = None
+    own_checks: own.OwnChecks | None = None
     workspaces: Workspaces | None = None
     drain: fields.Command | None = Field(
         default=None, title="runs on the controller before the node is rebooted"

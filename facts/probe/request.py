@@ -34,6 +34,16 @@ class Copied:
 
 
 @dataclass(frozen=True)
+class OwnCheck:
+    """A command of `own_checks`: by root or the training user; `same` has who must agree on it."""
+
+    name: str
+    command: str
+    root: bool = False
+    same: str = ""
+
+
+@dataclass(frozen=True)
 class Joining:
     """What is asked where a server is to become a node, of itself and of the nodes about it.
 
@@ -85,7 +95,8 @@ class ProbeRequest:
     `below` are the directories whose content is examined too, each with its mode.
     `variables` are the environment variables that the inventory sets. `packages` are the driver's
     packages, for apt and for rpm. `workspaces` are the directories that are copied beside
-    `workspace`. `joining`: a server is to become a node. `job`: a job is to start.
+    `workspace`. `joining`: a server is to become a node. `job`: a job is to start. `own_checks` are
+    the site's.
     """
 
     environments: Sequence[str] = ()
@@ -108,6 +119,7 @@ class ProbeRequest:
     packages: Sequence[str] = ()
     joining: Joining | None = None
     job: JobAsked | None = None
+    own_checks: Sequence[OwnCheck] = ()
 
     @property
     def copies(self) -> tuple[Copied, ...]:
@@ -147,6 +159,10 @@ def request_of(data: Mapping[str, Any], deep: bool = False) -> ProbeRequest:
         ),
         packages=tuple(each for key in _PACKAGES for each in listed(data.get(key) or ())),
         job=data.get(JOB),
+        own_checks=tuple(
+            OwnCheck(each["name"], each["command"], each.get("root") is True, each.get("same", ""))
+            for each in data.get("own_checks") or ()
+        ),
     )
 
 

@@ -14,6 +14,7 @@ from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.toolchain.packages import PACKAGE
+from gpu_node.drift.own.shown import own_fact
 from gpu_node.drift.toolchain.shown_packages import package_fact
 from tests.drift import states
 from tests.drift.reports import drawn, report
@@ -87,7 +88,7 @@ def _compares(rule: str) -> bool:
 
 def test_each_fact_that_is_compared_has_a_rule() -> None:
     """And each rule that compares is of such a fact; what may differ on each node has none."""
-    facts = (*FACTS, package_fact("numpy"))
+    facts = (*FACTS, package_fact("numpy"), own_fact("image", "everywhere"))
     assert not [each for each in facts if (not each.row.rule) != (each.comparison == "per-host")]
     of_facts = {each.row.rule for each in facts if each.row.rule}
     assert of_facts == {each for each in RULES if _compares(each)}
