@@ -12,6 +12,7 @@ from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.report.formats import FORMATS
 from gpu_node.facts.areas import AREAS
+from gpu_node.facts.node import AREA_FACTS
 from gpu_node.lab.faults import catalogue
 
 REPOSITORY = Path(__file__).parents[1]
@@ -19,7 +20,9 @@ TEXT = (REPOSITORY / "CONTRIBUTING.md").read_text()
 ROOMS = "inventories|facts|drift|diagnose|deploy|history|verify|onboarding|cli|lab|tests|bench|docs"
 NAMED = sorted(set(re.findall(rf"`((?:{ROOMS})/[\w./*-]*|[A-Z]+\.md|pyproject\.toml)`", TEXT)))
 SHOWN = sorted({fact.area for fact in FACTS})
-ASKING = [area for area in AREAS if area != "checks"]  # that one is about the inventory alone
+ASKING = [
+    area for area in AREAS if AREA_FACTS[area].sections
+]  # others ask what the inventory names
 REPAIRING = [area for area in AREAS if any(area in rule.steps for rule in RULES.values())]
 
 

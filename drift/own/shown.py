@@ -15,6 +15,7 @@ def of_nodes(nodes: Sequence[NodeState]) -> tuple[Fact, ...]:
 
 def own_fact(name: str, same: Same) -> Fact:
     """Return the fact of a check; one that fails has no value."""
+
     def value(node: NodeState) -> str | None:
         answer = node.own.answers.get(name)
         return None if answer is None or answer.code != 0 else " ".join(answer.text.split())

@@ -45,7 +45,8 @@ $3" "${4:-@most@}"; } 2>&1 </dev/null
   ); gn_rc=$?; } 2>/dev/null # dash prints that a shell was killed
   # Lists come last, but for a few short sections.
   # shellcheck disable=SC2034 # for gn_print
-  [ "${4:-@most@}" -le @most@ ] || gn_left=$((gn_left + gn_lists)) gn_lists=0 gn_spare=65536
+  gn_usual=@most@
+  [ "${4:-0}" -le "$gn_usual" ] || gn_left=$((gn_left + gn_lists)) gn_lists=0 gn_spare=65536
   gn_print "$1"
   # shellcheck disable=SC2034 # for gn_print
   gn_spare=0

@@ -12,9 +12,9 @@ from gpu_node.drift.engine.compare import UNREADABLE
 from gpu_node.drift.engine.fact import Fact, marks_of
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.shown_facts import FACTS
+from gpu_node.drift.own.shown import own_fact
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.toolchain.packages import PACKAGE
-from gpu_node.drift.own.shown import own_fact
 from gpu_node.drift.toolchain.shown_packages import package_fact
 from tests.drift import states
 from tests.drift.reports import drawn, report
