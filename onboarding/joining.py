@@ -12,6 +12,7 @@ from gpu_node.drift.engine.subject import Logins
 from gpu_node.drift.report import table
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.view import View
+from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.onboarding import journal
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.inventory_files import Site
@@ -54,6 +55,8 @@ class Joining:
         After a stage that fails the next one runs all the same: the report shows what is missing.
         Every stage is idempotent, so a server that was stopped half-way runs all of them again.
         """
+        if SUDO.is_given:  # each stage would try a wrong one anew: here it ends all
+            look(self.site)
         self._deployed("mesh", WHOLE, areas="ssh")
         if _copies_environments(self.site, self.names):
             self._deployed("environments", ENVIRONMENTS, change=",".join(self.names))

@@ -13,6 +13,7 @@ from gpu_node.drift.engine.compare import Difference
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.subject import Thing, about_one
 from gpu_node.drift.report.model import HostReport, Report, Summary, Tool
+from gpu_node.inventories.connection.sudo import SudoPassword
 from gpu_node.onboarding import joining, journal
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.inventory_files import Site, site_of
@@ -376,3 +377,20 @@ def test_newcomers_are_no_measure_for_each_other() -> None:
     seen = report("ok", differing({"v100-03": "4G"}))
     assert lacks(seen, NEW) == []
     assert lacks(seen, NEW, [NEW, "v100-03"]) == ["shm.size differs from the others': 4G"]
+
+
+def test_a_wrong_password_of_sudo_ends_before_the_first_stage(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each stage would try it anew, and a third attempt can lock an account."""
+    runs = Runs()
+    monkeypatch.setattr(joining, "pyinfra", runs)
+    monkeypatch.setattr(joining, "SUDO", sudo := SudoPassword())
+    sudo.give("wrong")
+
+    def look(_: Site) -> Report:
+        raise Stopped("sudo refuses this password")
+
+    with pytest.raises(Stopped, match="refuses"):
+        Joining(site, [NEW], UserConsole()).join(look, None)
+    assert runs.done == []
