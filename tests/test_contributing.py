@@ -60,10 +60,10 @@ def test_each_section_has_its_examples() -> None:
             "Compare a value between nodes",
             "Add an area",
             "Add a cause",
+            "Add a launcher",
             "Add a fault",
-            "Add a report format",
         ),
-        *("Add a command", "Lanes"),
+        *("Add a report format", "Add a command", "Lanes"),
     ]
     assert catalogue() and all(
         (REPOSITORY / f"drift/report/{form}.py").is_file() for form in FORMATS
