@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, create_model
 from pyinfra.api import FactBase
 from pyinfra.api.exceptions import FactProcessError
 from typing_extensions import Self, override
@@ -15,6 +15,7 @@ from typing_extensions import Self, override
 from gpu_node.facts.probe import bounds
 from gpu_node.facts.probe.protocol import Reading, Readings, Section, Times, read, render
 from gpu_node.facts.probe.request import ProbeRequest, listed
+from gpu_node.facts.probe.rows import rows_of
 
 # MAX_ARG_STRLEN of Linux.
 _LONGEST_ARGUMENT = 128 * 1024
@@ -128,11 +129,39 @@ class AreaFact(ProbeFact):
 
     A subclass defines `sections`, `state` (the class of its state) and `parsers`, `sections_for` if
     the inventory decides what to ask, or `parse` if its fields need more than a parser each. A
-    section that was not asked is None, and is not `unreadable`.
+    section that was not asked is None, and is not `unreadable`. The rows of facts/AREA/readings.yml
+    add sections, and fields that the class of its state lacks.
     """
 
     state: ClassVar[type[State]]
     parsers: ClassVar[Parsers] = MappingProxyType({})
+
+    @override
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        rows = rows_of("".join(cls.__module__.split(".")[2:3]))
+        if not rows:
+            return
+        parse, asks, state = cls.parse, vars(cls).get("sections_for"), cls.state
+        added: Any = {row.name: row.field for row in rows if row.name not in state.model_fields}
+        if added:
+            name = state.__name__
+            state = create_model(name, __base__=state, __module__=cls.__module__, **added)
+        parsers: Parsers = {row.section: (row.name, row.read) for row in rows}
+        sections = tuple(Section(row.section, row.command, light=True) for row in rows)
+
+        def parse_all(readings: Readings) -> State:
+            return state.model_validate({**dict(parse(readings)), **taken(readings, parsers)})
+
+        made = {
+            "state": state,
+            "sections": (*cls.sections, *sections),
+            "parse": staticmethod(parse_all),
+        }
+        if asks is not None:
+            made["sections_for"] = staticmethod(lambda request: (*asks(request), *sections))
+        for name, each in made.items():
+            setattr(cls, name, each)
 
     @classmethod
     def parse(cls, readings: Readings) -> State:
