@@ -35,6 +35,8 @@ _FORMS = {
 }
 # No machine has so many GPUs.
 _MOST_HOSTS, MOST_GPUS = 10_000, 4096
+# The slots of a host that names none: unknown.
+ANY = MOST_GPUS + 1
 # How many characters of a wrong value are shown.
 _SHOWN = 40
 # Of a hostfile; its text is not shown: a line may name any file of the node.
@@ -204,7 +206,7 @@ def _line(text: str, keys: Sequence[str], quoted: str) -> int:
 
 
 def hosts(entries: Sequence[str], form: str, usual: int | None = None) -> dict[str, int] | Wrong:
-    """Return the slots of each host, of the lines of a hostfile or of a list; MOST_GPUS: unknown.
+    """Return the slots of each host, of the lines of a hostfile or of a list.
 
     `form` is that of launchers.yml, `usual` what a host of mpirun has without a number.
     """
@@ -220,10 +222,10 @@ def hosts(entries: Sequence[str], form: str, usual: int | None = None) -> dict[s
         host, text = match[1], "".join(filter(None, match.groups()[1:]))
         if host in found and form != "mpi":
             return Wrong(f"{host} a second time", "each host once", line=number)
-        slots = _slots(text) if text else usual or MOST_GPUS
+        slots = _slots(text) if text else usual or ANY
         if slots is None:
             return Wrong(f"{text[:20]} slots", f"0 to {MOST_GPUS}", line=number)
-        found[host] = found.get(host, 0) + slots
+        found[host] = min(found.get(host, 0) + slots, ANY)
     if not found or len(found) > _MOST_HOSTS:
         return Wrong(f"{len(found) or 'no'} hosts", f"1 to {_MOST_HOSTS} lines: {allowed}")
     return found

@@ -12,7 +12,7 @@ from gpu_node.drift.engine.nodes import plain
 from gpu_node.drift.engine.rule import Fault
 from gpu_node.drift.engine.subject import FileLine, Path, Thing
 from gpu_node.drift.job import configs
-from gpu_node.drift.job.configs import MOST_GPUS, Accelerate, DeepSpeed, Wrong, Zero
+from gpu_node.drift.job.configs import ANY, Accelerate, DeepSpeed, Wrong, Zero
 from gpu_node.drift.job.launch import CONTAINER, PYTHON, Launch
 from gpu_node.drift.job.launchers import PORT, Defaults, starts_any
 from gpu_node.drift.job.names import (
@@ -507,17 +507,20 @@ class _Making:
         entries = named.split(",") if named else self._hostfile(place, launch)
         if isinstance(entries, dict):
             return entries
-        usual = 1 if named and not launch.is_hydra else None
-        hosts = configs.hosts(entries, "mpi" if named and row.hosts == "mpi" else row.hosts, usual)
+        # Open MPI gives a host of -H one slot.
+        usual = 1 if named and row.hosts == "mpi" and not launch.is_hydra else None
+        is_alone = not entries
+        hosts = configs.hosts(entries, row.hosts, usual) if entries else {_LOCALHOST: ANY}
         if isinstance(hosts, Wrong):
             self._wrong(NODES, place, hosts)
             return {self.launcher: None}
         include, exclude = launch.role("include"), launch.role("exclude")
         chosen = configs.filtered(hosts, include, exclude, row.hosts)
         if isinstance(chosen, Wrong):
-            self._add(
-                NODES, row.shown("include" if include else "exclude"), chosen.found, chosen.allowed
-            )
+            about = row.shown("include" if include else "exclude")
+            found = f"{chosen.found}: none is named, and {place} is missing"
+            fix = "name it: --hostfile FILE; gpu-node hostfile INVENTORY prints one" * is_alone
+            self._add(NODES, about, found if is_alone else chosen.found, chosen.allowed, fix=fix)
             return {self.launcher: None}
         most, each = launch.count("nodes"), launch.count("each")
         if most and most > len(chosen):
@@ -526,7 +529,7 @@ class _Making:
         kept = dict([*chosen.items()][:most])
         if "" in (launch.role("nodes"), launch.role("each"), launch.role("ranks")):
             return self._placed(dict.fromkeys(kept), place)
-        slots = {host: None if len(gpus) == MOST_GPUS else len(gpus) for host, gpus in kept.items()}
+        slots = {host: None if len(gpus) == ANY else len(gpus) for host, gpus in kept.items()}
         counts = self._spread(launch, {host: each or count for host, count in slots.items()}, slots)
         gpus = {host: range(each) if each else gpus for host, gpus in kept.items()}
         return self._placed(counts, place, gpus if row.sets_gpus else None)
@@ -547,13 +550,13 @@ class _Making:
         placed = dict[str, int | None]()
         for host, count in most.items():
             if count is None:
-                return dict.fromkeys(most)
+                return dict.fromkeys(most, ranks if len(most) == 1 else None)
             placed[host] = min(count, ranks)
             ranks -= min(count, ranks)
         return {host: count for host, count in placed.items() if count}
 
     def _hostfile(self, path: str, launch: Launch) -> list[str] | dict[str, int | None]:
-        """Return the lines of the hostfile; without them the nodes of the job."""
+        """Return the lines of the hostfile, none where no host is named; or unknown nodes."""
         is_named, usual = launch.role("hostfile") is not None, launch.row.defaults.hostfile
         found = next((each for each in self.state.files or () if each.path == path), None)
         if is_named and found is None:  # It was not asked: any node may be in it.
@@ -562,18 +565,14 @@ class _Making:
         is_missing = found is None or found.problem == "missing"
         is_alone = is_missing and (bool(usual) or not is_named)
         if is_named and is_alone:
-            why = (
-                f"{launch.kind} goes on without it: it trains on this node alone, without an error"
-            )
+            why = f"{launch.kind} goes on, and trains on this node alone, without an error"
             what = self.given.missing(path)
             self._add(NODES, Path(path), what, "the hostfile of the line", cause=why)
         text = None if is_alone else self._text(path)
         if text is not None:
             return text.split("\n")
-        known = is_alone and not launch.is_unknown("each", "include", "exclude")
-        count = (launch.count("ranks") or launch.count("each")) if known else None
-        is_chosen = known and count is None and usual
-        return {self.launcher: self._included(launch, usual) if is_chosen else count}
+        is_known = is_alone and not launch.is_unknown("each", "include", "exclude")
+        return [] if is_known else {self.launcher: None}
 
     def _hostfile_as_script(self, launch: Launch) -> None:
         """Keep a program that is a hostfile as a fault: the launcher gives it to Python."""
@@ -586,24 +585,6 @@ class _Making:
             named = f"{launch.kind} {launch.row.shown('hostfile')}"
             fix = f"{named} {shlex.quote(path)} {shlex.quote(script)}"
             self._add(NODES, Path(path), "a hostfile, in the place of the program", script, fix=fix)
-
-    def _included(self, launch: Launch, usual: str) -> int | None:
-        """Return the ranks of --include without a hostfile: the launcher knows localhost alone."""
-        include = launch.role("include")
-        if not include:
-            return None
-        chosen = configs.filtered({_LOCALHOST: MOST_GPUS}, include, launch.role("exclude"))
-        if isinstance(chosen, Wrong):
-            allowed = f"{_LOCALHOST}, as there is no hostfile"
-            found = f"{chosen.found}: none is named, and {usual} is missing"
-            fix = "name it: --hostfile FILE; gpu-node hostfile INVENTORY prints one"
-            self._add(NODES, "--include", found, allowed, fix=fix)
-            return None
-        gpus = chosen[_LOCALHOST]
-        if len(gpus) == MOST_GPUS:
-            return None
-        self.gpus[self.launcher] = gpus
-        return len(gpus)
 
     def _of_agents(self) -> dict[str, int | None]:
         """Return the nodes of a launcher that is started on each of them, or by Slurm."""
@@ -676,7 +657,7 @@ class _Making:
                 self.named.add(name)
             if user:
                 self.users[name] = user
-            if gpus:
+            if gpus and len(gpus[host]) < ANY:
                 self.gpus[name] = gpus[host]
         return placed or {self.launcher: None}
 

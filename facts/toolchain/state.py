@@ -22,6 +22,7 @@ LINK_DIR = "/usr/local/bin"
 
 _OF_NODE = (
     Section("toolchain.os", shell("toolchain/os"), light=True),
+    Section("toolchain.kernel", "uname -r", light=True),
     Section("toolchain.platform", shell("toolchain/platform"), light=True),
     Section(
         "toolchain.cmake",
@@ -77,7 +78,7 @@ class ToolchainState(State):
     """Everything about the build tools that rules use."""
 
     os: str | None
-    kernel: str | None = None
+    kernel: str | None
     platform: Platform | None = None
     cmake: Cmakes | None
     build: Build | None = None
@@ -130,6 +131,7 @@ def _distinct(triples: zip[tuple[str, str, str]]) -> list[Cmake]:
 
 PARSERS: Parsers = {
     "toolchain.os": ("os", line),
+    "toolchain.kernel": ("kernel", line),
     "toolchain.platform": ("platform", parse_platform),
     "toolchain.cmake": ("cmake", parse_cmake),
     build.NAME: ("build", build.parse),
