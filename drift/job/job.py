@@ -518,7 +518,7 @@ class _Making:
         chosen = configs.filtered(hosts, include, exclude, row.hosts)
         if isinstance(chosen, Wrong):
             about = row.shown("include" if include else "exclude")
-            found = f"{chosen.found}: none is named, and {place} is missing"
+            found = f"{chosen.found}: none is named" + f", and {place} is missing" * bool(place)
             fix = "name it: --hostfile FILE; gpu-node hostfile INVENTORY prints one" * is_alone
             self._add(NODES, about, found if is_alone else chosen.found, chosen.allowed, fix=fix)
             return {self.launcher: None}
