@@ -14,7 +14,7 @@ from gpu_node.drift.engine.subject import FileLine, Path, Thing
 from gpu_node.drift.job import configs
 from gpu_node.drift.job.configs import ANY, Accelerate, DeepSpeed, Wrong, Zero
 from gpu_node.drift.job.launch import CONTAINER, PYTHON, Launch
-from gpu_node.drift.job.launchers import PORT, Defaults, starts_any
+from gpu_node.drift.job.launchers import PORT, starts_any
 from gpu_node.drift.job.names import (
     C10D,
     CONDA,
@@ -142,7 +142,11 @@ class Given:
         named = self.launch.role("hostfile")
         if self.launch.is_inside:
             return ""
-        return self._known(named) if named is not None else self.launch.row.defaults.hostfile
+        return (
+            self._known(named)
+            if named is not None
+            else self.launch.row.defaults.get("hostfile", "")
+        )
 
     @property
     def odd_script(self) -> str:
@@ -163,7 +167,7 @@ class Given:
         if self.is_inside:
             return ""
         named = launch.role("config")
-        return self._known(named) if named is not None else launch.row.defaults.config
+        return self._known(named) if named is not None else launch.row.defaults.get("config", "")
 
     @property
     def config_file(self) -> str:
@@ -289,7 +293,7 @@ class Job:
         conf = launch.option("rdzv_conf") or ""
         if self.backend not in (STATIC, C10D) or any(key in conf for key in _OWN_STORE):
             return None, None
-        port = file.main_process_port or launch.row.defaults.port
+        port = file.main_process_port or PORT.read(launch.row.defaults.get("port", ""))
         if launch.role("port") is not None:
             port = launch.count("port")
         if launch.endpoint:
@@ -472,7 +476,7 @@ class _Making:
 
     def _accelerate(self) -> Accelerate | None:
         path = self.given.accelerate_file
-        is_named = path != self.given.launch.innermost.row.defaults.config
+        is_named = path != self.given.launch.innermost.row.defaults.get("config")
         text = self._text(path, is_named) if path else None
         read = configs.accelerate(text) if text is not None else None
         if isinstance(read, Wrong):
@@ -557,7 +561,7 @@ class _Making:
 
     def _hostfile(self, path: str, launch: Launch) -> list[str] | dict[str, int | None]:
         """Return the lines of the hostfile, none where no host is named; or unknown nodes."""
-        is_named, usual = launch.role("hostfile") is not None, launch.row.defaults.hostfile
+        is_named, usual = launch.role("hostfile") is not None, launch.row.defaults.get("hostfile")
         found = next((each for each in self.state.files or () if each.path == path), None)
         if is_named and found is None:  # It was not asked: any node may be in it.
             self.unread.append(path or "the hostfile")
@@ -619,16 +623,16 @@ class _Making:
         if not launch.row.roles and launch is outer:
             return 1, None
         file, starts = self.accelerate or Accelerate(), outer if launch.kind == PYTHON else launch
-        usual = starts.row.defaults if starts.is_whole else Defaults()
+        usual = starts.row.defaults if starts.is_whole else {}
         nodes = outer.count("nodes") or launch.count("nodes") or file.num_machines
         is_given = launch.role("nodes") is not None or self.accelerate is not None
         if nodes is None and launch is outer and not is_given:
-            nodes = usual.nodes
+            nodes = int(usual.get("nodes", 0)) or None
         ranks, each = starts.count("ranks"), starts.count("each")
         if not starts.is_unknown("ranks"):
             ranks = ranks or file.num_processes
         if each is None and starts.role("each") is None:
-            each = usual.each
+            each = int(usual.get("each", 0)) or None
         if nodes and ranks and ranks % nodes and starts.row.counts_all:
             name = starts.row.roles["ranks"]
             wanted = f"a multiple of {starts.row.roles['nodes']}, {nodes}"

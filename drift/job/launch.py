@@ -83,7 +83,7 @@ class Launch:
     @property
     def starter(self) -> str:
         """What logs in to the other nodes and starts their ranks; empty where nothing does."""
-        named = (self.role("starter") or self.row.defaults.starter or self.kind).lower()
+        named = (self.role("starter") or self.row.defaults.get("starter", self.kind)).lower()
         is_other = named == "slurm" or "no_ssh" in self.options or not self.row.logs_in
         return "" if is_other else named
 
@@ -127,7 +127,7 @@ class Launch:
     def sends(self, name: str) -> bool:
         """Whether the launcher gives a variable of the shell that starts it to all ranks."""
         named = self.role("exports")
-        exported = (self.row.defaults.exports if named is None else named).split(",")
+        exported = (self.row.defaults.get("exports", "") if named is None else named).split(",")
         begun = self.row.sends.variables
         return name in (*self.passed, *exported) or "ALL" in exported or name.startswith(begun)
 

@@ -185,19 +185,6 @@ class Releases(_Row):
         return numbers(self.first) <= numbers(version)[:2] <= numbers(self.last)
 
 
-class Defaults(_Row):
-    """What a launcher takes without an option of a role."""
-
-    nodes: int | None = None
-    each: int | None = None
-    address: str = ""
-    port: int | None = None
-    hostfile: str = ""
-    config: str = ""
-    starter: str = ""
-    exports: str = ""
-
-
 class Launcher(Program):
     """A launcher; its rows are explained in launchers.yml."""
 
@@ -209,7 +196,7 @@ class Launcher(Program):
     sets_gpus: bool = False
     hosts: Literal["", "slots", "mpi", "names"] = ""
     roles: Mapping[Role, str] = {}
-    defaults: Defaults = Defaults()
+    defaults: Mapping[Role, Annotated[str, BeforeValidator(str)]] = {}
     numbers: Mapping[str, Number] = {}
     sends: Sent = Sent()
 

@@ -409,7 +409,7 @@ def master(at: At) -> Iterator[Fault]:
     launch = job.given.launch.innermost
     if at.nodes.name == job.launcher:
         yield from job.faults.get(MASTER, ())
-    usual = launch.row.defaults.address
+    usual = launch.row.defaults.get("address", "")
     if address and launch.role("alone") is None:
         yield from _address(at.node, at.nodes, job, address)
     elif several and at.nodes.name == job.launcher and _is_alone(job, launch):
@@ -441,7 +441,7 @@ def master(at: At) -> Iterator[Fault]:
 def _is_alone(job: Job, launch: Launch) -> bool:
     """Whether a launcher takes its own node: the line has no address, nor has torchrun PET_...."""
     return (
-        is_loopback(launch.row.defaults.address)
+        is_loopback(launch.row.defaults.get("address", ""))
         and launch.is_whole
         and launch.role("alone", "endpoint", "address") is None
         and job.backend == STATIC

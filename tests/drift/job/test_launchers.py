@@ -27,7 +27,7 @@ LINES = re.findall(
         ({"numbers": {"n": {"most": 4}}}, "numbers: n: not in flags, values or pairs"),
         ({"logs_in": True}, "logs_in: needs hosts"),
         ({"hosts": "lines"}, "Input should be '', 'slots', 'mpi' or 'names'"),
-        ({"defaults": {"ports": 1}}, "Extra inputs are not permitted"),
+        ({"defaults": {"ports": 1}}, "Input should be 'nodes', 'each', 'ranks'"),
     ],
 )
 def test_a_row_that_is_wrong(change: dict[str, Any], words: str) -> None:
