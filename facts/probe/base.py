@@ -142,26 +142,22 @@ class AreaFact(ProbeFact):
         rows = rows_of("".join(cls.__module__.split(".")[2:3]))
         if not rows:
             return
-        parse, asks, state = cls.parse, vars(cls).get("sections_for"), cls.state
-        added: Any = {row.name: row.field for row in rows if row.name not in state.model_fields}
-        if added:
-            name = state.__name__
-            state = create_model(name, __base__=state, __module__=cls.__module__, **added)
-        parsers: Parsers = {row.section: (row.name, row.read) for row in rows}
-        sections = tuple(Section(row.section, row.command, light=True) for row in rows)
+        fields: Any = {row.name: row.field for row in rows}
+        name, module = cls.state.__name__, cls.__module__
+        cls.state = create_model(name, __base__=cls.state, __module__=module, **fields)
+        parsers: Parsers = {row.section.name: (row.name, row.read) for row in rows}
+        sections = tuple(row.section for row in rows)
+        parse, asks = cls.parse, vars(cls).get("sections_for")
 
         def parse_all(readings: Readings) -> State:
-            return state.model_validate({**dict(parse(readings)), **taken(readings, parsers)})
+            own = dict(parse(readings))
+            return cls.state.model_validate({**own, **taken(readings, parsers)})
 
-        made = {
-            "state": state,
-            "sections": (*cls.sections, *sections),
-            "parse": staticmethod(parse_all),
-        }
+        cls.sections = (*cls.sections, *sections)
+        cls.parse = staticmethod(parse_all)  # type: ignore[method-assign]
         if asks is not None:
-            made["sections_for"] = staticmethod(lambda request: (*asks(request), *sections))
-        for name, each in made.items():
-            setattr(cls, name, each)
+            asks_all = staticmethod(lambda request: (*asks(request), *sections))
+            cls.sections_for = asks_all  # type: ignore[method-assign, assignment]
 
     @classmethod
     def parse(cls, readings: Readings) -> State:

@@ -8,6 +8,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
+from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.probe.readers import line, number
 
 _FACTS = Path(__file__).parents[1]
@@ -36,20 +37,18 @@ class Row(BaseModel):
         return self
 
     @property
-    def section(self) -> str:
-        """The section of the probe."""
-        return f"{self.area}.{self.name.replace('_', '-')}"
-
-    @property
     def field(self) -> tuple[Any, None]:
         """The type of the field and its default: it was not read."""
         return (int if self.type == "number" else str) | None, None
 
     @property
-    def command(self) -> str:
-        """What the probe runs."""
+    def section(self) -> Section:
+        """What the probe asks."""
         file = shlex.quote(self.file)
-        return f"[ ! -e {file} ] || cat {file}" if self.absent == "normal" else f"cat {file}"
+        test = f"[ ! -e {file} ] || " * (self.absent == "normal")
+        return Section(
+            f"{self.area}.{self.name.replace('_', '-')}", f"{test}cat {file}", light=True
+        )
 
     def read(self, text: str) -> int | str | None:
         """Return the value that an answer is; None where the file is absent."""

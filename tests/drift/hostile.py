@@ -83,7 +83,7 @@ def answers() -> dict[str, tuple[str, ...]]:
 
 
 def _other(name: str) -> str:
-    rows = {row.section: row.healthy for area in AREAS for row in rows_of(area)}
+    rows = {row.section.name: row.healthy for area in AREAS for row in rows_of(area)}
     return _OTHERS.get(name.partition(":")[0], rows.get(name, "1 2 3"))
 
 

@@ -89,5 +89,5 @@ def test_a_file_that_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_each_row_is_asked_and_has_its_place(named: Row) -> None:
     """The probe asks it, and the state has its field."""
     fact = AREA_FACTS[named.area]
-    assert named.section in {each.name for each in fact().sections_for(ProbeRequest())}
-    assert named.section in render(fact.sections) and named.name in fact.state.model_fields
+    assert named.section.name in {each.name for each in fact().sections_for(ProbeRequest())}
+    assert named.section.name in render(fact.sections) and named.name in fact.state.model_fields
