@@ -486,7 +486,7 @@ def _addresses(state: NodeState) -> set[str]:
 
 
 def _default_address(state: NodeState, nodes: Nodes, job: Job) -> Iterator[Fault]:
-    """Yield what is wrong with the address that DeepSpeed takes without --master_addr.
+    """Yield what is wrong with the address that a launcher takes without an option of it.
 
     DeepSpeed's launcher/runner.py: the first that `hostname -I` prints on the first host, which are
     the addresses of the interfaces that are up, but for loopback, in their order.
@@ -495,11 +495,13 @@ def _default_address(state: NodeState, nodes: Nodes, job: Job) -> Iterator[Fault
     if nodes.name != first or not state.network.addresses:
         return
     named = nodes.itself.address if nodes.itself else ""
+    launch = job.given.launch.innermost
+    option = launch.row.shown("address")
     fault = partial(
         Fault,
         "master address",
-        cause=f"without --master_addr DeepSpeed takes what hostname -I prints first on {first}",
-        fix=f"add --master_addr {named if is_address(named) else 'ADDRESS'}",
+        cause=f"without {option} {launch.kind} takes what hostname -I prints first on {first}",
+        fix=f"add {option} {named if is_address(named) else 'ADDRESS'}",
     )
     printed = _hostname_i(state.network)
     if not printed:
