@@ -14,12 +14,9 @@ from typing_extensions import override
 from gpu_node.cli import completion, words
 from gpu_node.cli.loading import loading
 from gpu_node.cli.usage import Choice
-from gpu_node.drift.job.names import ACCELERATE, DEEPSPEED, MPIRUN, TORCHRUN
 from gpu_node.drift.report.formats import FORMATS
 from gpu_node.facts.ask.pyinfra_file import INVENTORIES
 from gpu_node.inventories.errors import shown, worded
-
-_LAUNCHERS = (TORCHRUN, DEEPSPEED, ACCELERATE, MPIRUN, "srun")
 
 
 class _Command(click.Command):
@@ -113,8 +110,8 @@ def check_job(
 ) -> int:
     """Say what will stop a job, before it starts. Starts nothing of it, and changes nothing.
 
-    Reads the launch line (deepspeed, torchrun, accelerate launch, mpirun, srun) as a shell has
-    expanded it, DeepSpeed's configuration, accelerate's and the hostfile, and asks the nodes. Files
+    Reads the launch line (deepspeed, torchrun, mpirun and others) as a shell has expanded it,
+    DeepSpeed's configuration, accelerate's and the hostfile, and asks the nodes. Files
     and paths are those of the node that starts it; --config is of this machine, if there is such a
     file. Folder, PATH and the variables that rules judge are taken from this process only where
     this machine is that node.
@@ -127,7 +124,7 @@ def check_job(
     Examples:     gpu-node check-job site.yml -- deepspeed --hostfile hostfile train.py
                   CHECK="$(command -v gpu-node) check-job $PWD/site.yml --" bash train.sh
     """
-    if Path(inventory).name in _LAUNCHERS and not Path(inventory).is_file():
+    if not Path(inventory).is_file() and _line_at([inventory, *line]) == 0:
         then = f"gpu-node check-job INVENTORY -- {inventory} ..."
         problem = worded(shown(inventory), "a launcher", INVENTORIES, then)
         raise click.UsageError(f"INVENTORY: {problem}")

@@ -41,7 +41,6 @@ from gpu_node.inventories.nccl_variables import is_unknown, table
 from gpu_node.inventories.regular_file import NOT_UTF8, content
 from gpu_node.inventories.wanted import JobsWanted, LauncherWanted
 
-_LAUNCHERS = "a line of deepspeed, torchrun, accelerate launch, mpirun or srun"
 _TEXT = f"a text file of at most {MOST_BYTES:,} bytes"
 _SBATCH = "sbatch"
 _SUFFIXES = (*(f".{each}" for each in SHELLS), ".slurm", ".sbatch")
@@ -54,7 +53,7 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 def launch_of(inventory: str, line: Sequence[str], sbatch: str | None) -> Launch:
     """Return the launch of a command line, with the options of the #SBATCH lines of a file."""
     if not line and sbatch is None:
-        problem = worded("nothing", "", f"{_LAUNCHERS}, behind --")
+        problem = worded("nothing", "", f"{launchers.lines()}, behind --")
         raise click.UsageError(f"LAUNCH LINE: {problem}")
     try:
         launch = of_words(line or [SRUN])
@@ -78,7 +77,7 @@ def _refused(error: NoLaunch, inventory: str) -> str:
     run = _script(error.words)
     if not run:
         then = "write the launcher first, behind --, each word by itself"
-        return worded(str(error), "", _LAUNCHERS, then)
+        return worded(str(error), "", launchers.lines(), then)
     is_below = not posixpath.isabs(inventory) and Path(inventory).exists()
     file = f"{'$PWD/' * is_below}{_QUOTED.sub(_ESCAPED, inventory)}"
     of = f"--sbatch {shlex.quote(run[1])} " if error.words[0] == _SBATCH else ""
@@ -87,7 +86,7 @@ def _refused(error: NoLaunch, inventory: str) -> str:
         "in the script, write ${CHECK:-} before the launcher and ${CHECK:+exit} on the next line, "
         f"and run {visible(check)} (all its other lines run)"
     )
-    return worded(str(error), "a script, which is not read", _LAUNCHERS, then)
+    return worded(str(error), "a script, which is not read", launchers.lines(), then)
 
 
 def _script(words: Sequence[str]) -> list[str]:
@@ -223,7 +222,7 @@ def _prefix(given: Given) -> str:
         ):
             continue
         folder, name = posixpath.split(path)
-        if folder.startswith("/") and folder.endswith("/bin") and name not in ("mpirun", SRUN):
+        if folder.startswith("/") and folder.endswith("/bin") and not launchers.starts_any(name):
             prefix = folder.removesuffix("/bin")
             is_own = prefix not in ("", "/usr", "/usr/local")
             return prefix if is_own and is_plain_path(prefix) else ""

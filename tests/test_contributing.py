@@ -13,6 +13,7 @@ from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.drift.report.formats import FORMATS
 from gpu_node.facts.areas import AREAS
 from gpu_node.facts.node import AREA_FACTS
+from gpu_node.facts.probe.rows import rows_of
 from gpu_node.lab.faults import catalogue
 
 REPOSITORY = Path(__file__).parents[1]
@@ -20,9 +21,9 @@ TEXT = (REPOSITORY / "CONTRIBUTING.md").read_text()
 ROOMS = "inventories|facts|drift|diagnose|deploy|history|verify|onboarding|cli|lab|tests|bench|docs"
 NAMED = sorted(set(re.findall(rf"`((?:{ROOMS})/[\w./*-]*|[A-Z]+\.md|pyproject\.toml)`", TEXT)))
 SHOWN = sorted({fact.area for fact in FACTS})
-ASKING = [
-    area for area in AREAS if AREA_FACTS[area].sections
-]  # others ask what the inventory names
+READ = [area for area in AREAS if rows_of(area)]
+# The other areas ask what the inventory names, or nothing.
+ASKING = [area for area in AREAS if AREA_FACTS[area].sections]
 REPAIRING = [area for area in AREAS if any(area in rule.steps for rule in RULES.values())]
 
 
@@ -35,7 +36,7 @@ def places(name: str) -> list[str]:
     if "AREA" in name:
         areas = REPAIRING if "deploy/" in name else AREAS
         areas = ASKING if name.startswith("tests/facts/") else areas
-        areas = SHOWN if "/shown" in name else areas
+        areas = SHOWN if "/shown" in name else READ if "/readings" in name else areas
         return [name.replace("AREA", area) for area in areas]
     return [name.replace("RULE", rule) for rule in RULES] if "RULE" in name else [name]
 
@@ -63,14 +64,22 @@ def test_each_section_has_its_examples() -> None:
             "Compare a value between nodes",
             "Add an area",
             "Add a cause",
+            "Add a launcher",
             "Add a fault",
-            "Add a report format",
         ),
-        *("Add a command", "Lanes"),
+        *("Add a report format", "Add a command", "Lanes"),
     ]
     assert catalogue() and all(
         (REPOSITORY / f"drift/report/{form}.py").is_file() for form in FORMATS
     )
+
+
+def test_each_section_says_what_to_run() -> None:
+    """With tests that exist."""
+    sections = TEXT.split("\n## ")[1:-1]
+    assert [each.splitlines()[0] for each in sections if "\nRun: `" not in each] == []
+    named = re.findall(r"(?<=[ `])tests/[\w/.]+", " ".join(re.findall(r"Run: `pytest.*?`", TEXT)))
+    assert len(named) > 9 and [each for each in named if not (REPOSITORY / each).exists()] == []
 
 
 def test_each_lane_is_named() -> None:

@@ -38,15 +38,16 @@ REASONS: dict[str, tuple[int, str]] = {
 
 @cache
 def found() -> dict[str, int]:
-    """Return how many of the words each tracked file has."""
+    """Return how many of the words each file has, also one that git does not know yet."""
     names = [*WHERE, "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/*.md"]
-    command = ["git", "ls-files", "-z", "--", *names]
+    command = ["git", "ls-files", "-z", "-co", "--exclude-standard", "--", *names]
     listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
     counts: dict[str, int] = {}
     for name in filter(None, listed.stdout.split("\0")):
         if name == str(Path(__file__).relative_to(REPOSITORY)):
             continue
-        text = (REPOSITORY / name).read_bytes().decode(errors="replace")
+        path = REPOSITORY / name
+        text = path.read_bytes().decode(errors="replace") if path.is_file() else ""  # deleted
         if number := len(WORDS.findall(text)):
             counts[name] = number
     return counts

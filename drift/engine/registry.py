@@ -37,6 +37,10 @@ def _in_order() -> dict[str, Rule]:
     named |= {each for fact in FACTS for each in fact.row.rules}
     if unknown := named - rule.RULES.keys():
         raise ValueError(f"a row names what is no rule: {unknown}")
+    for fact in FACTS:
+        declared = rule.RULES[fact.row.rule].severity if fact.row.rule else ()
+        if fact.row.severity not in (None, *declared):
+            raise ValueError(f"{fact.name}: {fact.row.rule} does not declare its severity")
     TopologicalSorter({rule_id: rule.RULES[rule_id].causes for rule_id in listed}).prepare()
     return {rule_id: rule.RULES[rule_id] for rule_id in listed}
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from pydantic import Field
+from pydantic import BaseModel, Field, model_validator
+from typing_extensions import Self
 
 from gpu_node.drift.engine.rows import Part, part_of
 from gpu_node.drift.engine.subject import Path, Prefix, Subject, Thing
@@ -27,6 +28,28 @@ _HOLDS: dict[str, Callable[[Any, Any], object]] = {
 }
 
 
+def _types_at(path: str) -> set[object]:
+    """Return the types of what a path of names leads to: of a list or mapping, of what is in it."""
+    kinds: set[object] = {NodeState}
+    for name in path.split("."):
+        models = [each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel)]
+        fields = [each.model_fields[name] for each in models if name in each.model_fields]
+        if not fields:
+            raise ValueError(f"of: {path}: no {name} in the state of a node")
+        kinds = {kind for field in fields for kind in _parts(field.annotation)}
+    return kinds
+
+
+def _parts(kind: object) -> Iterator[object]:
+    """Yield the types that a type stands for; None is what was not read."""
+    inner = get_args(kind)
+    inner = inner[-1:] if getattr(kind, "__origin__", None) in (dict, Mapping) else inner
+    for each in inner:
+        yield from _parts(each)
+    if not inner and kind not in (type(None), ...):
+        yield kind
+
+
 class Relation(Part):
     """What a value of a node must be, such as `is: at-least` with `to: 1048576`.
 
@@ -45,6 +68,17 @@ class Relation(Part):
     # {} is the value.
     found: str = "{}"
     wanted: str
+
+    @model_validator(mode="after")
+    def _has_a_value(self) -> Self:
+        """Refuse a path that leads to no value of a node, and an order of what has none."""
+        kinds = _types_at(self.of)
+        if self.holds in ("at-least", "at-most") and not kinds <= {int, float}:
+            names = ", ".join(sorted(getattr(kind, "__name__", repr(kind)) for kind in kinds))
+            raise ValueError(f"is: {self.holds}: {self.of} is not always a number: {names}")
+        if self.holds in ("at-least", "at-most") and not isinstance(self.to, int | float):
+            raise ValueError(f"to: {self.to!r} is not a number")
+        return self
 
     def broken(self, node: NodeState) -> Iterator[tuple[Subject, str, str]]:
         """Yield the subject, what is found and what is wanted, where the relation does not hold."""

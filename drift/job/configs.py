@@ -24,10 +24,19 @@ from pydantic import (
 from gpu_node.facts.probe.bounds import read_json
 from gpu_node.inventories.yaml.guard import Refused, plain
 
-_SLOTS = re.compile(r"(\S+)\s+slots=([0-9]+)")
-_HOST = re.compile(r"([^\s:]+)(?:\s+slots=([0-9]+)|:([0-9]+))?(?:\s.*)?")
+# The forms of a hostfile, and of a list of hosts: a host, and its slots.
+_FORMS = {
+    "slots": (re.compile(r"(\S+)\s+slots=([0-9]+)"), "HOST slots=NUMBER"),
+    "mpi": (
+        re.compile(r"([^\s:]+)(?:\s+slots=([0-9]+)|:([0-9]+))?(?:\s.*)?$"),
+        "HOST, HOST:NUMBER or HOST slots=NUMBER",
+    ),
+    "names": (re.compile(r"(\S+)$"), "HOST"),
+}
 # No machine has so many GPUs.
 _MOST_HOSTS, MOST_GPUS = 10_000, 4096
+# The slots of a host that names none: unknown.
+ANY = MOST_GPUS + 1
 # How many characters of a wrong value are shown.
 _SHOWN = 40
 # Of a hostfile; its text is not shown: a line may name any file of the node.
@@ -196,25 +205,30 @@ def _line(text: str, keys: Sequence[str], quoted: str) -> int:
     return text.count("\n", 0, at) + 1
 
 
-def deepspeed_hosts(text: str) -> dict[str, int] | Wrong:
-    """Return the slots of each host, as DeepSpeed's launcher reads a hostfile."""
-    hosts: dict[str, int] = {}
-    for number, line in enumerate(text.split("\n"), 1):
-        words = line.strip()
-        if not words or words.startswith("#"):
+def hosts(entries: Sequence[str], form: str, usual: int | None = None) -> dict[str, int] | Wrong:
+    """Return the slots of each host, of the lines of a hostfile or of a list.
+
+    `form` is that of launchers.yml, `usual` what a host of mpirun has without a number.
+    """
+    pattern, allowed = _FORMS[form]
+    found: dict[str, int] = {}
+    for number, entry in enumerate(entries, 1):
+        words = (entry if form == "names" else entry.partition("#")[0]).strip()
+        if not words:
             continue
-        match = _SLOTS.match(words)
+        match = pattern.match(words)
         if match is None:
-            return Wrong(_OTHER_FORM, "HOST slots=NUMBER", line=number)
-        if match[1] in hosts:
-            return Wrong(f"{match[1]} a second time", "each host once", line=number)
-        slots = _slots(match[2])
+            return Wrong(_OTHER_FORM, allowed, line=number)
+        host, text = match[1], "".join(filter(None, match.groups()[1:]))
+        if host in found and form != "mpi":
+            return Wrong(f"{host} a second time", "each host once", line=number)
+        slots = _slots(text) if text else usual or ANY
         if slots is None:
-            return Wrong(f"slots={match[2][:20]}", f"0 to {MOST_GPUS} slots", line=number)
-        hosts[match[1]] = slots
-    if not hosts or len(hosts) > _MOST_HOSTS:
-        return Wrong(f"{len(hosts) or 'no'} hosts", f"1 to {_MOST_HOSTS} lines: HOST slots=NUMBER")
-    return hosts
+            return Wrong(f"{text[:20]} slots", f"0 to {MOST_GPUS}", line=number)
+        found[host] = min(found.get(host, 0) + slots, ANY)
+    if not found or len(found) > _MOST_HOSTS:
+        return Wrong(f"{len(found) or 'no'} hosts", f"1 to {_MOST_HOSTS} lines: {allowed}")
+    return found
 
 
 def _slots(text: str) -> int | None:
@@ -225,35 +239,19 @@ def _slots(text: str) -> int | None:
         return None
 
 
-def mpi_hosts(entries: Sequence[str], usual: int | None) -> dict[str, int | None] | Wrong:
-    """Return the slots of each host of mpirun's -H or of its hostfile.
-
-    `usual`: what a host has without a number; None: unknown.
-    """
-    hosts: dict[str, int | None] = {}
-    for number, entry in enumerate(entries, 1):
-        words = entry.partition("#")[0].strip()
-        match = _HOST.fullmatch(words) if words else None
-        if words and match is None:
-            allowed = "HOST, HOST:NUMBER or HOST slots=NUMBER"
-            return Wrong(_OTHER_FORM, allowed, line=number)
-        if match:
-            words = match[2] or match[3]
-            slots = _slots(words) if words else usual
-            if words and slots is None:
-                return Wrong(f"{words[:20]} slots", f"0 to {MOST_GPUS}", line=number)
-            hosts[match[1]] = None if slots is None else (hosts.get(match[1]) or 0) + slots
-    return hosts or Wrong("no host", "a host")
-
-
 def filtered(
-    hosts: Mapping[str, int], include: str | None, exclude: str | None
+    hosts: Mapping[str, int], include: str | None, exclude: str | None, form: str = "slots"
 ) -> dict[str, Sequence[int]] | Wrong:
-    """Return the GPUs of each host that --include or --exclude leave, as DeepSpeed reads them."""
+    """Return the GPUs of each host that --include or --exclude leave.
+
+    They are HOST:0,1 with @ between, as DeepSpeed reads them, or HOST of the form "names".
+    """
     if include and exclude:
         return Wrong("--include and --exclude", "one of them")
     chosen: dict[str, Sequence[int]] = {}
-    for host, gpus in _chosen(include or exclude or ""):
+    words = include or exclude or ""
+    names = ((each, None) for each in words.split(",") if each)
+    for host, gpus in names if form == "names" else _chosen(words):
         if host not in hosts:
             allowed = f"a host of the hostfile: {', '.join(hosts)[:200]}"
             return Wrong(f"{host}: not in the hostfile", allowed)

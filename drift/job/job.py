@@ -12,26 +12,17 @@ from gpu_node.drift.engine.nodes import plain
 from gpu_node.drift.engine.rule import Fault
 from gpu_node.drift.engine.subject import FileLine, Path, Thing
 from gpu_node.drift.job import configs
-from gpu_node.drift.job.configs import MOST_GPUS, Accelerate, DeepSpeed, Wrong, Zero
-from gpu_node.drift.job.launch import (
-    CONTAINER,
-    PYTHON,
-    SHELL,
-    SRUN,
-    Launch,
-)
-from gpu_node.drift.job.launchers import PORT
+from gpu_node.drift.job.configs import ANY, Accelerate, DeepSpeed, Wrong, Zero
+from gpu_node.drift.job.launch import CONTAINER, PYTHON, Launch
+from gpu_node.drift.job.launchers import PORT, starts_any
 from gpu_node.drift.job.names import (
-    ACCELERATE,
     C10D,
     CONDA,
     CONFIG,
     DEEPSPEED,
     MASTER,
-    MPIRUN,
     NODES,
     STATIC,
-    TORCHRUN,
     UNKNOWN,
 )
 from gpu_node.facts.job.state import JobState
@@ -40,10 +31,8 @@ from gpu_node.facts.probe.request import JobAsked
 from gpu_node.facts.probe.words import is_file_name, is_host_name
 from gpu_node.inventories.wanted import JobsWanted
 
-# Where DeepSpeed and accelerate look without an option.
 _ENDS = "the launcher ends at its start with an error of its command line"
-_HOSTFILE, _ACCELERATE = "/job/hostfile", "~/.cache/huggingface/accelerate/default_config.yaml"
-_PORT, _RENDEZVOUS_PORT = 29500, 29400
+_RENDEZVOUS_PORT = 29400
 # Keys of --rdzv_conf that say who opens the store, or that it is a file (c10d_rendezvous_backend).
 _OWN_STORE = ("is_host", "store_type")
 _CONFIGS = ("deepspeed_config", "deepspeed", "ds_config", "deepspeed_config_file")
@@ -56,11 +45,11 @@ _GLOB = re.compile(r"[*?]|\[[^\[\]]+\]")
 _MOST_PATHS = 64
 _OVERSUBSCRIBES = re.compile("(?<!no)(?<!no_)oversubscribe", re.IGNORECASE)
 _SLOTS = {
-    "cause": "Open MPI ends with 'There are not enough slots available in the system'; a host of "
-    "-H has one slot without a number",
-    "fix": "name the slots: -H HOST:N, or slots=N in the hostfile; or add --oversubscribe",
+    "cause": "the launcher ends at its start (Open MPI: 'There are not enough slots available in "
+    "the system'); a host of -H has one slot without a number",
+    "fix": "name the slots: -H HOST:N, or slots=N in the hostfile; Open MPI has --oversubscribe",
 }
-# The one host that DeepSpeed knows without a hostfile.
+# The one host that a launcher knows without a hostfile.
 _LOCALHOST = "localhost"
 
 
@@ -151,17 +140,20 @@ class Given:
     def hostfile(self) -> str:
         """The hostfile of the launcher; empty where it reads none."""
         named = self.launch.role("hostfile")
-        default = _HOSTFILE if self.is_deepspeed else ""
         if self.launch.is_inside:
             return ""
-        return self._known(named) if named is not None else default
+        return (
+            self._known(named)
+            if named is not None
+            else self.launch.row.defaults.get("hostfile", "")
+        )
 
     @property
     def odd_script(self) -> str:
-        """The program of DeepSpeed, where it is no file.py: it may be a hostfile."""
-        launch = self.launch
+        """The program of a launcher with a hostfile, where it is no file.py: it may be that one."""
+        launch, row = self.launch, self.launch.row
         is_python = launch.script.endswith(".py") or launch.is_module or self.is_inside
-        is_other = is_python or "no_python" in launch.options or not self.is_deepspeed
+        is_other = is_python or "no_python" in launch.options or row.starts_any or not row.logs_in
         return "" if is_other else self._known(launch.script)
 
     @property
@@ -172,10 +164,10 @@ class Given:
     def accelerate_file(self) -> str:
         """The configuration that accelerate reads; empty where it is not the launcher."""
         launch = self.launch.innermost
-        if launch.kind != ACCELERATE or self.is_inside:
+        if self.is_inside:
             return ""
-        named = launch.option("config_file")
-        return self._known(named) if named is not None else _ACCELERATE
+        named = launch.role("config")
+        return self._known(named) if named is not None else launch.row.defaults.get("config", "")
 
     @property
     def config_file(self) -> str:
@@ -195,8 +187,7 @@ class Given:
         """The folder of the job and the paths in the line, and whether the job writes there."""
         launch = self.launch.innermost
         paths = {self.folder: False} if self.folder else {}
-        # A program that mpirun and srun start is in PATH.
-        is_path = launch.kind not in (MPIRUN, SRUN) or "/" in launch.script
+        is_path = not launch.row.starts_any or "/" in launch.script
         if launch.script and is_path and not launch.is_module and not self.is_inside:
             paths[launch.script] = False
         if self.config_file and self.config is None:
@@ -220,7 +211,7 @@ class Given:
         if "/" in name:
             return posixpath.join(self.folder or "", self._known(name))
         # An environment's program comes first in PATH once it is activated.
-        is_in = prefix.startswith(("/", CONDA)) and name not in (MPIRUN, SRUN)
+        is_in = prefix.startswith(("/", CONDA)) and not starts_any(name)
         return f"{prefix}/bin/{name}" if is_in else "" if prefix else name
 
     def asked(self) -> JobAsked:
@@ -247,7 +238,7 @@ class Given:
 
     def _listed(self) -> list[str]:
         """Return the hosts in the line: mpirun's -H, srun's --nodelist."""
-        named = self.launch.option("nodelist" if self.launch.kind == SRUN else "H") or ""
+        named = self.launch.role("hosts") or ""
         if "[" in named:
             return []
         hosts = (entry.partition(":")[0] for entry in named.split(",") if entry)
@@ -290,7 +281,7 @@ class Job:
     @property
     def backend(self) -> str:
         """How torchrun's ranks meet; empty: unknown. Others than STATIC, C10D have a server."""
-        named = self.given.launch.innermost.option("rdzv_backend")
+        named = self.given.launch.innermost.role("backend")
         if named is not None:
             return named
         return str((self.accelerate and self.accelerate.rdzv_backend) or STATIC)
@@ -302,16 +293,15 @@ class Job:
         conf = launch.option("rdzv_conf") or ""
         if self.backend not in (STATIC, C10D) or any(key in conf for key in _OWN_STORE):
             return None, None
-        port: int | None = file.main_process_port or _PORT
+        port = file.main_process_port or PORT.read(launch.row.defaults.get("port", ""))
         if launch.role("port") is not None:
             port = launch.count("port")
         if launch.endpoint:
             text = launch.endpoint[1]
             port = _RENDEZVOUS_PORT if text is None else PORT.read(text)
         # Port 0 is any free one, which the other nodes do not know.
-        is_free = "standalone" in launch.options or (port == 0 and len(self.members) == 1)
-        has_none = launch.kind in (PYTHON, SHELL, CONTAINER, MPIRUN, SRUN)
-        return launch.address or file.main_process_ip, None if is_free or has_none else port
+        is_free = launch.role("alone") is not None or (port == 0 and len(self.members) == 1)
+        return launch.address or file.main_process_ip, None if is_free else port
 
     @property
     def config_name(self) -> str:
@@ -425,9 +415,9 @@ class _Making:
                     rule = MASTER if name == row.roles.get("port") else NODES
                     self._add(rule, row.spelled(name), text, number.allowed)
         launch = self.given.launch.innermost
-        named, port = launch.option("rdzv_endpoint"), launch.endpoint and launch.endpoint[1]
+        named, port = launch.role("endpoint"), launch.endpoint and launch.endpoint[1]
         if named and (not launch.endpoint or (port and not PORT.has(port))):
-            self._add(MASTER, "--rdzv_endpoint", named, f"HOST:PORT, {PORT.allowed}")
+            self._add(MASTER, launch.row.shown("endpoint"), named, f"HOST:PORT, {PORT.allowed}")
 
     def _no_script(self) -> None:
         """Keep a launcher that needs a script, and has none, as a fault."""
@@ -486,7 +476,8 @@ class _Making:
 
     def _accelerate(self) -> Accelerate | None:
         path = self.given.accelerate_file
-        text = self._text(path, path != _ACCELERATE) if path else None
+        is_named = path != self.given.launch.innermost.row.defaults.get("config")
+        text = self._text(path, is_named) if path else None
         read = configs.accelerate(text) if text is not None else None
         if isinstance(read, Wrong):
             self._wrong(CONFIG, path, read)
@@ -509,109 +500,95 @@ class _Making:
 
     def _members(self) -> dict[str, int | None]:
         """Return the nodes of the job; what is wrong with their list is kept as a fault."""
-        launch = self.given.launch
-        if launch.kind == DEEPSPEED:
-            return self._of_deepspeed()
-        if launch.kind == MPIRUN:
-            return self._of_mpirun()
-        return self._of_agents()
+        return self._of_hosts() if self.given.launch.row.logs_in else self._of_agents()
 
-    def _of_deepspeed(self) -> dict[str, int | None]:
-        launch, path = self.given.launch, self.given.hostfile
-        named = launch.role("hostfile") is not None
+    def _of_hosts(self) -> dict[str, int | None]:
+        """Return the nodes of a launcher that logs in to the hosts of its line, or of its file."""
+        launch, row = self.given.launch, self.given.launch.row
         self._hostfile_as_script(launch)
+        named = launch.role("hosts")
+        place = row.shown("hosts") if named else self.given.hostfile
+        entries = named.split(",") if named else self._hostfile(place, launch)
+        if isinstance(entries, dict):
+            return entries
+        # Open MPI gives a host of -H one slot.
+        usual = 1 if named and row.hosts == "mpi" and not launch.is_hydra else None
+        is_alone = not entries
+        hosts = configs.hosts(entries, row.hosts, usual) if entries else {_LOCALHOST: ANY}
+        if isinstance(hosts, Wrong):
+            self._wrong(NODES, place, hosts)
+            return {self.launcher: None}
+        include, exclude = launch.role("include"), launch.role("exclude")
+        chosen = configs.filtered(hosts, include, exclude, row.hosts)
+        if isinstance(chosen, Wrong):
+            about = row.shown("include" if include else "exclude")
+            found = f"{chosen.found}: none is named" + f", and {place} is missing" * bool(place)
+            fix = "name it: --hostfile FILE; gpu-node hostfile INVENTORY prints one" * is_alone
+            self._add(NODES, about, found if is_alone else chosen.found, chosen.allowed, fix=fix)
+            return {self.launcher: None}
+        most, each = launch.count("nodes"), launch.count("each")
+        if most and most > len(chosen):
+            found = f"at most {len(chosen)}, as {place} has"
+            self._add(NODES, row.shown("nodes"), str(most), found)
+        kept = dict([*chosen.items()][:most])
+        if "" in (launch.role("nodes"), launch.role("each"), launch.role("ranks")):
+            return self._placed(dict.fromkeys(kept), place)
+        slots = {host: None if len(gpus) == ANY else len(gpus) for host, gpus in kept.items()}
+        counts = self._spread(launch, {host: each or count for host, count in slots.items()}, slots)
+        gpus = {host: range(each) if each else gpus for host, gpus in kept.items()}
+        return self._placed(counts, place, gpus if row.sets_gpus else None)
+
+    def _spread(
+        self, launch: Launch, most: Mapping[str, int | None], slots: Mapping[str, int | None]
+    ) -> Mapping[str, int | None]:
+        """Return the ranks of each host, which gets at most `most`: the first is filled first."""
+        ranks = launch.count("ranks")
+        if ranks is None:
+            return most
+        known = [count for count in slots.values() if count is not None]
+        if len(known) == len(slots) and ranks > sum(known):
+            words = (*launch.options, launch.option("map_by"), *self.given.variables(True))
+            if not any(_OVERSUBSCRIBES.search(each) for each in words if each):
+                allowed = f"at most {sum(known)}, the slots of the hosts"
+                self._add(NODES, launch.row.shown("ranks"), str(ranks), allowed, **_SLOTS)
+        placed = dict[str, int | None]()
+        for host, count in most.items():
+            if count is None:
+                return dict.fromkeys(most, ranks if len(most) == 1 else None)
+            placed[host] = min(count, ranks)
+            ranks -= min(count, ranks)
+        return {host: count for host, count in placed.items() if count}
+
+    def _hostfile(self, path: str, launch: Launch) -> list[str] | dict[str, int | None]:
+        """Return the lines of the hostfile, none where no host is named; or unknown nodes."""
+        is_named, usual = launch.role("hostfile") is not None, launch.row.defaults.get("hostfile")
         found = next((each for each in self.state.files or () if each.path == path), None)
-        if named and found is None:  # It was not asked: any node may be in it.
+        if is_named and found is None:  # It was not asked: any node may be in it.
             self.unread.append(path or "the hostfile")
             return dict.fromkeys((self.launcher, *(peer.name for peer in self.peers)))
         is_missing = found is None or found.problem == "missing"
-        if is_missing and named:
-            why = "DeepSpeed finds no hostfile, and trains on this node alone, without an error"
+        is_alone = is_missing and (bool(usual) or not is_named)
+        if is_named and is_alone:
+            why = f"{launch.kind} goes on, and trains on this node alone, without an error"
             what = self.given.missing(path)
             self._add(NODES, Path(path), what, "the hostfile of the line", cause=why)
-        text = None if is_missing else self._text(path) if path else None
-        if text is None:
-            known = is_missing and not launch.is_unknown("num_gpus", "include", "exclude")
-            count = launch.count("num_gpus") if known else None
-            return {self.launcher: self._included(launch) if known and count is None else count}
-        hosts = configs.deepspeed_hosts(text)
-        if isinstance(hosts, Wrong):
-            self._wrong(NODES, path, hosts)
-            return {self.launcher: None}
-        if "" in (launch.option("num_nodes"), launch.option("num_gpus")):
-            return self._placed(dict.fromkeys(hosts), path)
-        include, exclude = launch.option("include"), launch.option("exclude")
-        chosen = configs.filtered(hosts, include, exclude)
-        if isinstance(chosen, Wrong):
-            about = f"--{'include' if include else 'exclude'}"
-            self._add(NODES, about, chosen.found, chosen.allowed)
-            return {self.launcher: None}
-        most, gpus = launch.count("num_nodes"), launch.count("num_gpus")
-        if most and most > len(chosen):
-            self._add(NODES, "--num_nodes", str(most), f"at most {len(chosen)}, as {path} has")
-        kept = dict([*chosen.items()][:most] if most else chosen)
-        if gpus:
-            kept = {host: range(gpus) for host in kept}
-        return self._placed({host: len(each) for host, each in kept.items()}, path, kept)
+        text = None if is_alone else self._text(path)
+        if text is not None:
+            return text.split("\n")
+        is_known = is_alone and not launch.is_unknown("each", "include", "exclude")
+        return [] if is_known else {self.launcher: None}
 
     def _hostfile_as_script(self, launch: Launch) -> None:
-        """Keep a program that is a hostfile as a fault: DeepSpeed gives it to Python."""
+        """Keep a program that is a hostfile as a fault: the launcher gives it to Python."""
         path, text = self.given.odd_script, None
         if path:
             text = next((each.text for each in self.state.files or () if each.path == path), None)
-        if text and not isinstance(configs.deepspeed_hosts(text), Wrong):
+        lines = text.split("\n") if text else []
+        if lines and not isinstance(configs.hosts(lines, launch.row.hosts), Wrong):
             script = next((word for word in launch.arguments if word.endswith(".py")), "SCRIPT")
-            fix = f"deepspeed --hostfile {shlex.quote(path)} {shlex.quote(script)}"
+            named = f"{launch.kind} {launch.row.shown('hostfile')}"
+            fix = f"{named} {shlex.quote(path)} {shlex.quote(script)}"
             self._add(NODES, Path(path), "a hostfile, in the place of the program", script, fix=fix)
-
-    def _included(self, launch: Launch) -> int | None:
-        """Return the ranks of --include without a hostfile: DeepSpeed knows localhost alone."""
-        include = launch.option("include")
-        if not include:
-            return None
-        chosen = configs.filtered({_LOCALHOST: MOST_GPUS}, include, launch.option("exclude"))
-        if isinstance(chosen, Wrong):
-            allowed = f"{_LOCALHOST}, as there is no hostfile"
-            found = f"{chosen.found}: none is named, and {_HOSTFILE} is missing"
-            fix = "name it: --hostfile FILE; gpu-node hostfile INVENTORY prints one"
-            self._add(NODES, "--include", found, allowed, fix=fix)
-            return None
-        gpus = chosen[_LOCALHOST]
-        if len(gpus) == MOST_GPUS:
-            return None
-        self.gpus[self.launcher] = gpus
-        return len(gpus)
-
-    def _of_mpirun(self) -> dict[str, int | None]:
-        launch, path = self.given.launch, self.given.hostfile
-        named, ranks = launch.option("H"), launch.count("np")
-        text = self._text(path) if path and named is None else None
-        entries = named.split(",") if named else text.split("\n") if text else []
-        if not entries:
-            return {self.launcher: ranks if not entries and not path else None}
-        # Open MPI counts the cores of a hostfile's host, MPICH begins again with the first host.
-        hosts = configs.mpi_hosts(entries, 1 if named and not launch.is_hydra else None)
-        if isinstance(hosts, Wrong):
-            self._wrong(NODES, path or "-H", hosts)
-            return {self.launcher: None}
-        if launch.option("np") == "":
-            return self._placed(dict.fromkeys(hosts), path or "-H")
-        # -H alone names a slot a host; without -np each slot has a rank.
-        slots = {host: count or 1 for host, count in hosts.items()}
-        total = sum(slots.values())
-        if ranks and ranks > total and all(hosts.values()):
-            words = (*launch.options, launch.option("map_by"), *self.given.variables(True))
-            if not any(_OVERSUBSCRIBES.search(each) for each in words if each):
-                allowed = f"at most {total}, the slots of the hosts"
-                self._add(NODES, "-np", str(ranks), allowed, **_SLOTS)
-        per = launch.count("npernode")
-        placed: dict[str, int | None] = {}
-        left = ranks if ranks is not None else total
-        for host, count in slots.items():
-            placed[host] = min(per or count, left) if all(hosts.values()) or per else None
-            left -= placed[host] or 0
-        used = {host: count for host, count in placed.items() if count != 0}
-        return self._placed(used, path or "-H")
 
     def _of_agents(self) -> dict[str, int | None]:
         """Return the nodes of a launcher that is started on each of them, or by Slurm."""
@@ -621,7 +598,7 @@ class _Making:
         listed = self.given._listed()
         names = [peer.name for peer in self.peers if peer.gpus != 0]
         if listed:
-            placed = self._placed(dict.fromkeys(listed, each), "--nodelist")
+            placed = self._placed(dict.fromkeys(listed, each), outer.row.shown("hosts"))
         elif nodes == 1:
             return {self.launcher: each}
         else:
@@ -639,45 +616,29 @@ class _Making:
         is_elastic = ":" in (launch.role("nodes") or "")
         if nodes and rank is not None and rank >= nodes and not is_elastic:
             allowed = f"0 to {nodes - 1}, for {nodes} nodes"
-            self._add(NODES, f"--{launch.row.roles['rank']}", str(rank), allowed)
+            self._add(NODES, launch.row.shown("rank"), str(rank), allowed)
 
     def _counts(self, outer: Launch, launch: Launch) -> tuple[int | None, int | None]:
         """Return how many nodes there are, and how many ranks on each; None where unknown."""
-        if launch.kind == ACCELERATE:
-            return self._of_accelerate(launch)
-        if launch is outer and launch.kind in (PYTHON, SHELL, CONTAINER):
+        if not launch.row.roles and launch is outer:
             return 1, None
-        nodes, number = launch.option("nnodes"), launch.row.numbers.get("nnodes")
-        # The least of MIN:MAX.
-        count = number.read((nodes or "").partition(":")[0]) if number else None
-        is_one = nodes is None and launch.is_whole
-        if outer.kind == SRUN:
-            tasks, each = outer.count("ntasks"), outer.count("ntasks_per_node")
-            count = outer.count("nodes") or count
-            if launch is outer or launch.kind == PYTHON:
-                each = each or (tasks // count if tasks and count else None)
-                return count, each
-            is_one = False
-        if launch.kind != TORCHRUN:
-            return count, None
-        ranks = launch.count("nproc_per_node")
-        if ranks is None and launch.option("nproc_per_node") is None and launch.is_whole:
-            ranks = 1  # torchrun's default
-        return 1 if is_one else count, ranks
-
-    def _of_accelerate(self, launch: Launch) -> tuple[int | None, int | None]:
-        file = self.accelerate or Accelerate()
-        nodes = launch.count("num_machines") or file.num_machines
-        if nodes is None and not launch.is_unknown("num_machines") and self.accelerate is None:
-            nodes = 1
-        total = launch.count("num_processes") or file.num_processes
-        if launch.is_unknown("num_processes"):
-            total = launch.count("num_processes")
-        if nodes and total and total % nodes:
-            wanted = f"a multiple of num_machines, {nodes}"
-            cause = "it counts the ranks of all nodes: accelerate starts as many on each"
-            self._add(NODES, "num_processes", str(total), wanted, cause=cause)
-        return nodes, total // nodes if nodes and total else None
+        file, starts = self.accelerate or Accelerate(), outer if launch.kind == PYTHON else launch
+        usual = starts.row.defaults if starts.is_whole else {}
+        nodes = outer.count("nodes") or launch.count("nodes") or file.num_machines
+        is_given = launch.role("nodes") is not None or self.accelerate is not None
+        if nodes is None and launch is outer and not is_given:
+            nodes = int(usual.get("nodes", 0)) or None
+        ranks, each = starts.count("ranks"), starts.count("each")
+        if not starts.is_unknown("ranks"):
+            ranks = ranks or file.num_processes
+        if each is None and starts.role("each") is None:
+            each = int(usual.get("each", 0)) or None
+        if nodes and ranks and ranks % nodes and starts.row.counts_all:
+            name = starts.row.roles["ranks"]
+            wanted = f"a multiple of {starts.row.roles['nodes']}, {nodes}"
+            cause = f"it counts the ranks of all nodes: {launch.kind} starts as many on each"
+            self._add(NODES, name, str(ranks), wanted, cause=cause)
+        return nodes, each or (ranks // nodes if nodes and ranks else None)
 
     def _placed(
         self,
@@ -700,7 +661,7 @@ class _Making:
                 self.named.add(name)
             if user:
                 self.users[name] = user
-            if gpus:
+            if gpus and len(gpus[host]) < ANY:
                 self.gpus[name] = gpus[host]
         return placed or {self.launcher: None}
 

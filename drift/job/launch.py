@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gpu_node.drift.job.launchers import Before, Launcher, Sent, table
-from gpu_node.drift.job.names import ACCELERATE, CONDA, DEEPSPEED, MPIRUN, UNKNOWN
+from gpu_node.drift.job.launchers import Before, Launcher, Role, Sent, table
+from gpu_node.drift.job.names import CONDA, UNKNOWN
 
 SRUN, PYTHON, PDSH = "srun", "python", "pdsh"
 # A script that a launcher starts, and what starts a container.
@@ -75,18 +75,17 @@ class Launch:
 
     @property
     def endpoint(self) -> tuple[str, str | None] | None:
-        """Address and port of torchrun's --rdzv_endpoint; None where there is none, or no such."""
-        named = self.option("rdzv_endpoint")
+        """Address and port of a HOST:PORT where the ranks meet; None where there is no such."""
+        named = self.role("endpoint")
         match = _ENDPOINT.fullmatch(named) if named else None
         return (match[1], match[2]) if match else None
 
     @property
     def starter(self) -> str:
         """What logs in to the other nodes and starts their ranks; empty where nothing does."""
-        if self.kind != DEEPSPEED:
-            return self.kind if self.kind == MPIRUN else ""
-        named = (self.option("launcher") or PDSH).lower()
-        return "" if named == "slurm" or "no_ssh" in self.options else named
+        named = (self.role("starter") or self.row.defaults.get("starter", self.kind)).lower()
+        is_other = named == "slurm" or "no_ssh" in self.options or not self.row.logs_in
+        return "" if is_other else named
 
     @property
     def is_job(self) -> bool:
@@ -107,35 +106,35 @@ class Launch:
         """Return the value of the first of these options that is given."""
         return next((self.options[name] for name in names if name in self.options), None)
 
-    def role(self, role: str) -> str | None:
-        """Return the value of the option that has a role for this launcher."""
-        return self.option(self.row.roles.get(role, ""))
+    def role(self, *roles: Role) -> str | None:
+        """Return the value of the first option that is given of those that have these roles."""
+        return self.option(*(self.row.roles.get(role, "") for role in roles))
 
-    def count(self, name: str) -> int | None:
-        """Return a number that an option gives, by the option's name or role.
+    def count(self, role: Role) -> int | None:
+        """Return the number that the option of a role gives; the least of MIN:MAX.
 
         None where it gives none, or one that the launcher does not allow.
         """
-        name = self.row.roles.get(name, name)
-        number = self.row.numbers.get(name)
-        found = number.read(self.options.get(name, "")) if number else None
+        number = self.row.numbers.get(self.row.roles.get(role, ""))
+        found = number.read((self.role(role) or "").partition(":")[0]) if number else None
         return found if found is not None and found >= 0 else None
 
-    def is_unknown(self, *names: str) -> bool:
+    def is_unknown(self, *roles: Role) -> bool:
         """Whether an option is empty, as by a variable that is not set, or may be among others."""
-        word = self.option(*names)
+        word = self.role(*roles)
         return not word if word is not None else not self.is_whole
 
     def sends(self, name: str) -> bool:
         """Whether the launcher gives a variable of the shell that starts it to all ranks."""
-        exported = self.options.get("export", "ALL").split(",") if self.kind == SRUN else []
+        named = self.role("exports")
+        exported = (self.row.defaults.get("exports", "") if named is None else named).split(",")
         begun = self.row.sends.variables
         return name in (*self.passed, *exported) or "ALL" in exported or name.startswith(begun)
 
     @property
     def sent(self) -> Sent:
         """What else of that shell all ranks get."""
-        is_all = self.kind != SRUN or self.sends("PATH")
+        is_all = self.role("exports") is None or self.sends("PATH")
         return self.row.sends.model_copy(update={"path": self.row.sends.path and is_all})
 
 
@@ -260,8 +259,9 @@ def _of_program(words: Sequence[str]) -> Launch | None:
         return _of_shell(program, rest)
     if rest and any(base in row.names and rest[0] in row.verbs for row in table().containers):
         return _in_container(program, rest)
-    if base == ACCELERATE and rest[:1] == ["launch"]:
-        return _of_launcher(ACCELERATE, program, rest[1:])
+    for kind, row in table().launchers.items():
+        if base in row.commands and rest[:1] == [row.commands[base]]:
+            return _of_launcher(kind, program, rest[1:])
     kind = _kind(base)
     return _of_launcher(kind, program, rest) if kind else None
 
@@ -306,14 +306,16 @@ def _in_container(program: str, rest: list[str]) -> Launch:
 
 
 def _of_launcher(kind: str, program: str, rest: Sequence[str]) -> Launch:
-    options, left, wrong, others = table().launchers[kind].options(rest)
+    row = table().launchers[kind]
+    options, left, wrong, others = row.options(rest)
     made = Launch(kind, program, options=options, wrong=wrong, others=others)
-    if kind in (MPIRUN, SRUN):
+    if row.starts_any:
         own = rest[: len(rest) - len(left)]
-        exported = (each.partition("=") for each in options.get("export", "").split(","))
+        exported = (each.partition("=") for each in (made.role("exports") or "").split(","))
         given = {name: text for name, is_one, text in exported if is_one}
-        given |= dict(_given(own, {"-x"}))
-        passed = tuple(name for at, name in enumerate(own) if own[at - 1 : at] == ["-x"])
+        passes = {row.shown("variable")} if "variable" in row.roles else set()
+        given |= dict(_given(own, passes))
+        passed = tuple(name for at, name in enumerate(own) if {*own[at - 1 : at]} & passes)
         inner = _launch(left)
         if inner and {"container_image", "container_name"} & options.keys():
             inside = "what runs inside the container of srun"

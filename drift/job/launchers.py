@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from typing_extensions import Self
 
 from gpu_node.inventories.versions import numbers
 
@@ -23,6 +24,11 @@ def _split(value: object) -> object:
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
+# What an option of a launcher can be for; launchers.yml says what each is.
+_OfRanks = Literal["nodes", "each", "ranks", "rank", "alone", "variable", "exports"]
+_OfMeeting = Literal["address", "port", "endpoint", "backend"]
+_OfHosts = Literal["hosts", "hostfile", "include", "exclude", "config", "starter"]
+Role = Literal[_OfRanks, _OfMeeting, _OfHosts]
 
 
 class _Row(BaseModel):
@@ -89,7 +95,7 @@ class Program(_Row):
             if word == "--":
                 break
             text, has_value, value = word.partition("=")
-            is_letter = not self.is_long and not word.startswith("--")
+            is_letter = not (self.is_long or word[:2] == "--" or text[1:] in self.also)
             if is_letter and len(word) > 2:
                 # Behind a letter is its value, or the next letter.
                 text, value = word[:2], word[2:]
@@ -163,6 +169,7 @@ class Sent(_Row):
 
     folder: bool = False
     path: bool = False
+    python: bool = False
     variables: Words = ()
 
 
@@ -181,11 +188,39 @@ class Releases(_Row):
 class Launcher(Program):
     """A launcher; its rows are explained in launchers.yml."""
 
+    commands: Mapping[str, str] = {}
     releases: Releases | None = None
     ranks: str = ""
-    roles: Mapping[str, str] = {}
+    starts_any: bool = False
+    logs_in: bool = False
+    sets_gpus: bool = False
+    hosts: Literal["", "slots", "mpi", "names"] = ""
+    roles: Mapping[Role, str] = {}
+    defaults: Mapping[Role, Annotated[str, BeforeValidator(str)]] = {}
     numbers: Mapping[str, Number] = {}
     sends: Sent = Sent()
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        """Refuse what names an option that the row lacks, and hosts of an unknown form."""
+        for key, named in (("roles", self.roles.values()), ("numbers", self.numbers)):
+            if unknown := sorted({*named} - {*self._all}):
+                raise ValueError(f"{key}: {', '.join(unknown)}: not in flags, values or pairs")
+        is_any = self.names or self.commands
+        if is_any and not {"each", "ranks"} & self.roles.keys():
+            raise ValueError("roles: needs each or ranks, or its GPUs are not judged")
+        if self.logs_in and not (self.hosts and {"hosts", "hostfile"} & self.roles.keys()):
+            raise ValueError("logs_in: needs hosts, and the role hosts or hostfile")
+        return self
+
+    @property
+    def counts_all(self) -> bool:
+        """Whether each node starts it, with the ranks of all nodes."""
+        return {"ranks", "rank"} <= self.roles.keys()
+
+    def shown(self, role: Role) -> str:
+        """Return the option that has a role, as a person writes it."""
+        return self.spelled(self.roles[role])
 
 
 class Before(Program):
@@ -217,3 +252,15 @@ def table() -> Table:
     """Return the rows."""
     text = (Path(__file__).parent / "launchers.yml").read_text(encoding="utf-8")
     return Table.model_validate(yaml.safe_load(text))
+
+
+def lines() -> str:
+    """Return the launchers whose lines are read, in words."""
+    rows = table().launchers.items()
+    *most, last = (" ".join((kind, *row.commands.values())) for kind, row in rows)
+    return f"a line of {', '.join(most)} or {last}"
+
+
+def starts_any(name: str) -> bool:
+    """Whether a program is a launcher of any program: it belongs to no Python environment."""
+    return any(name in row.names and row.starts_any for row in table().launchers.values())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 # In a word in place of what only the shell knows.
 UNKNOWN = "\0"
-# Launchers, and what begins the name of an environment of conda.
-TORCHRUN, DEEPSPEED, ACCELERATE, MPIRUN = "torchrun", "deepspeed", "accelerate", "mpirun"
+# Launchers that rules name, and what begins the name of an environment of conda.
+DEEPSPEED, MPIRUN = "deepspeed", "mpirun"
 CONDA = "conda:"
 # How ranks meet: at the store of rank 0, or of the node that has the address.
 STATIC, C10D = "static", "c10d"

@@ -13,17 +13,7 @@ from gpu_node.drift.engine.nodes import Nodes, plain
 from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path, Variable
 from gpu_node.drift.host.rules_job import found_gpus, gpus_of
-from gpu_node.drift.job.names import (
-    ACCELERATE,
-    C10D,
-    CONDA,
-    CONFIG,
-    DEEPSPEED,
-    MASTER,
-    NODES,
-    STATIC,
-    TORCHRUN,
-)
+from gpu_node.drift.job.names import C10D, CONDA, CONFIG, MASTER, NODES, STATIC
 from gpu_node.facts.job.state import JobState, Program, Python
 from gpu_node.facts.network.state import Address, NetworkState
 from gpu_node.facts.node import NodeState
@@ -34,7 +24,8 @@ if TYPE_CHECKING:  # what reads a line is for check-job alone
     from gpu_node.drift.job.job import Job
     from gpu_node.drift.job.launch import Launch
 
-_NAME_IT = "add --master_addr ADDRESS, and --node_rank on each node"
+# What of a launcher's defaults means the first address that this command prints.
+_FIRST_ADDRESS = "hostname -I"
 
 
 def job_in(nodes: Nodes) -> Job:
@@ -92,7 +83,7 @@ def members(at: At) -> Iterator[Fault]:
 
 
 def _processes(nodes: Nodes, job: Job) -> Iterator[Fault]:
-    """Yield that accelerate's total leaves GPUs of its machines without a rank."""
+    """Yield that the total of a launcher leaves GPUs of its machines without a rank."""
     launch, file = job.given.launch.innermost, job.accelerate
     chosen = launch.option("gpu_ids") or (file and file.gpu_ids) or "all"
     is_chosen = chosen != "all" or "CUDA_VISIBLE_DEVICES" in job.given.variables(True)
@@ -101,17 +92,20 @@ def _processes(nodes: Nodes, job: Job) -> Iterator[Fault]:
         found if state and (found := found_gpus(state)) is not None else gpus_of(peer, nodes)
         for peer, state in ((peer, nodes.states.get(peer.name)) for peer in members)
     ]
-    if launch.kind != ACCELERATE or is_chosen or "cpu" in launch.options or None in counts:
+    row = launch.row
+    if not row.counts_all or is_chosen or "cpu" in launch.options or None in counts:
         return
-    total = launch.count("num_processes") or (file and file.num_processes) or 0
+    total = launch.count("ranks") or (file and file.num_processes) or 0
     most = min((each for each in counts if each), default=0) * len(counts)
     if len(counts) > 1 and 0 < total < most and total % len(counts) == 0:
+        name = row.roles["ranks"]
         yield Fault(
-            "num_processes",
+            name,
             str(total),
             f"{most}, the GPUs of all nodes",
-            "num_processes is the total of all machines: GPUs are left without a rank",
-            f"write --num_processes {most} in the line, or num_processes: {most} in the file",
+            f"{name} is the total of all machines: GPUs are left without a rank",
+            f"write {row.shown('ranks')} {most} in the line"
+            + f", or {name}: {most} in the file" * bool(file),
             severity="warning",
         )
 
@@ -150,7 +144,7 @@ def _machine_ranks(nodes: Nodes) -> dict[str, int]:
         read = configs.accelerate(text)
         is_clear = job.given.is_clear(path, name == job.launcher)
         if is_clear and isinstance(read, configs.Accelerate) and read.has_ranks:
-            nodes_of_it = launch.count("num_machines") or read.num_machines
+            nodes_of_it = launch.count("nodes") or read.num_machines
             if isinstance(read.machine_rank, int) and nodes_of_it == len(job.members):
                 found[name] = read.machine_rank
     return found
@@ -178,8 +172,8 @@ def slots(at: At) -> Iterator[Fault]:
     words = own.get("CUDA_VISIBLE_DEVICES", "")
     chosen = [int(each) for each in words.split(",") if each.isdecimal() and len(each) < 5]
     needed = ranks or 1
-    if launch.innermost.kind == DEEPSPEED:
-        # It sets the variable for the ranks that are asked for, or makes --include of it.
+    if launch.innermost.row.sets_gpus:
+        # DeepSpeed sets the variable for the ranks that it is asked for, or makes --include of it.
         chosen, needed = ([], 0) if ranks else (chosen, len(chosen))
     # CUDA shows the GPUs before the first number that is none.
     visible = [*takewhile(lambda each: each < gpus, chosen)]
@@ -322,8 +316,8 @@ def program(at: At) -> Iterator[Fault]:
     job = job_in(at.nodes)
     pythons = {each.path: each for each in at.node.job.pythons or ()}
     first = _first(job, at.nodes)
-    # DeepSpeed's launcher runs on its own node alone, and gives each node the path of its Python.
-    is_sent = job.given.is_deepspeed and first is not None
+    # A launcher that runs on its own node alone may give each node the path of its Python.
+    is_sent = job.given.launch.sent.python and first is not None
     is_launcher = at.nodes.name == job.launcher
     there = {each.path: each for each in (first.pythons if first else None) or ()}
     theirs = _programs(first)
@@ -415,13 +409,18 @@ def master(at: At) -> Iterator[Fault]:
     launch = job.given.launch.innermost
     if at.nodes.name == job.launcher:
         yield from job.faults.get(MASTER, ())
-    if address and "standalone" not in launch.options:
+    usual = launch.row.defaults.get("address", "")
+    if address and launch.role("alone") is None:
         yield from _address(at.node, at.nodes, job, address)
     elif several and at.nodes.name == job.launcher and _is_alone(job, launch):
-        found = "none: torchrun takes 127.0.0.1"
+        found = f"none: {launch.kind} takes {usual}"
         cause = "each node would wait for itself"
-        yield Fault("master address", found, "that of the first node", cause, _NAME_IT)
-    elif job.given.is_deepspeed and not address and several and not job.given.is_inside:
+        rank = (
+            f", and {launch.row.shown('rank')} on each node" if "rank" in launch.row.roles else ""
+        )
+        fix = f"add {launch.row.shown('address')} ADDRESS{rank}"
+        yield Fault("master address", found, "that of the first node", cause, fix)
+    elif usual == _FIRST_ADDRESS and not address and several and not job.given.is_inside:
         yield from _default_address(at.node, at.nodes, job)
     is_there = at.nodes.name == next(iter(job.members), None)
     if port is None or not is_there:
@@ -440,11 +439,11 @@ def master(at: At) -> Iterator[Fault]:
 
 
 def _is_alone(job: Job, launch: Launch) -> bool:
-    """Whether torchrun gets no address, neither by its options nor by its variables (PET_...)."""
+    """Whether a launcher takes its own node: the line has no address, nor has torchrun PET_...."""
     return (
-        launch.kind == TORCHRUN
+        is_loopback(launch.row.defaults.get("address", ""))
         and launch.is_whole
-        and not {"standalone", "rdzv_endpoint", "master_addr"} & launch.options.keys()
+        and launch.role("alone", "endpoint", "address") is None
         and job.backend == STATIC
         and not any(name.startswith("PET_") for name in job.given.variables(True))
     )
@@ -471,7 +470,7 @@ def _address(state: NodeState, nodes: Nodes, job: Job, address: str) -> Iterator
     if nodes.name != first:
         return
     is_ranked = job.backend != C10D and job.given.launch.innermost.count("rank") == 0
-    on_first = job.given.is_deepspeed or not several or is_ranked
+    on_first = job.given.launch.row.logs_in or not several or is_ranked
     hosts = [first] if on_first else [*job.members]
     states = {**nodes.states, first: state}
     own = [_addresses(states[name]) if name in states else set() for name in hosts]
@@ -487,7 +486,7 @@ def _addresses(state: NodeState) -> set[str]:
 
 
 def _default_address(state: NodeState, nodes: Nodes, job: Job) -> Iterator[Fault]:
-    """Yield what is wrong with the address that DeepSpeed takes without --master_addr.
+    """Yield what is wrong with the address that a launcher takes without an option of it.
 
     DeepSpeed's launcher/runner.py: the first that `hostname -I` prints on the first host, which are
     the addresses of the interfaces that are up, but for loopback, in their order.
@@ -496,11 +495,13 @@ def _default_address(state: NodeState, nodes: Nodes, job: Job) -> Iterator[Fault
     if nodes.name != first or not state.network.addresses:
         return
     named = nodes.itself.address if nodes.itself else ""
+    launch = job.given.launch.innermost
+    option = launch.row.shown("address")
     fault = partial(
         Fault,
         "master address",
-        cause=f"without --master_addr DeepSpeed takes what hostname -I prints first on {first}",
-        fix=f"add --master_addr {named if is_address(named) else 'ADDRESS'}",
+        cause=f"without {option} {launch.kind} takes what hostname -I prints first on {first}",
+        fix=f"add {option} {named if is_address(named) else 'ADDRESS'}",
     )
     printed = _hostname_i(state.network)
     if not printed:

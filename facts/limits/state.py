@@ -16,7 +16,7 @@ from gpu_node.facts.limits.unsettled import Waiting
 from gpu_node.facts.probe.base import AreaFact, Parsers, State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section
-from gpu_node.facts.probe.readers import Columns, number
+from gpu_node.facts.probe.readers import Columns
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -27,7 +27,6 @@ CONF = "/etc/security/limits.conf"
 SECTIONS = (
     Section("limits.session", "cat /proc/self/limits", light=True),
     Section("limits.user", shell("limits/user"), light=True),
-    Section("limits.nr-open", "cat /proc/sys/fs/nr_open", light=True),
     # Only root may read sshd_config on the rpm family, and each of these files on hardened systems.
     Section("limits.files", shell("limits/files"), root=True, light=True),
     Section("limits.pam", shell("limits/pam", stack=confirmed.PAM_STACK), root=True, light=True),
@@ -96,11 +95,11 @@ class LimitsState(State):
 
     session: Session | None
     user: User | None
-    nr_open: int | None
     files: tuple[Line, ...] | None
     pam: Pam | None
     # Changes of any file that the node undoes unless they are confirmed.
     unsettled: tuple[Waiting, ...] | None
+    nr_open: int | None = None
     tasks: tuple[Ceiling, ...] | None = None
     services: tuple[daemons.Service, ...] | None = None
     # The training user, who is not the SSH user.
@@ -166,7 +165,6 @@ PARSERS: Parsers = {
     "limits.files": ("files misread", lambda text: (parse_files(text), parse_misread(text))),
     "limits.session": ("session", parse_session),
     "limits.user": ("user", parse_user),
-    "limits.nr-open": ("nr_open", number),
     "limits.pam": ("pam", parse_pam),
     "limits.unsettled": ("unsettled", unsettled.parse),
     "limits.tasks": ("tasks", Columns(Ceiling, "value place...", " ")),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, create_model
 from pyinfra.api import FactBase
 from pyinfra.api.exceptions import FactProcessError
 from typing_extensions import Self, override
@@ -15,6 +15,7 @@ from typing_extensions import Self, override
 from gpu_node.facts.probe import bounds
 from gpu_node.facts.probe.protocol import Reading, Readings, Section, Times, read, render
 from gpu_node.facts.probe.request import ProbeRequest, listed
+from gpu_node.facts.probe.rows import rows_of
 
 # MAX_ARG_STRLEN of Linux.
 _LONGEST_ARGUMENT = 128 * 1024
@@ -128,11 +129,35 @@ class AreaFact(ProbeFact):
 
     A subclass defines `sections`, `state` (the class of its state) and `parsers`, `sections_for` if
     the inventory decides what to ask, or `parse` if its fields need more than a parser each. A
-    section that was not asked is None, and is not `unreadable`.
+    section that was not asked is None, and is not `unreadable`. The rows of facts/AREA/readings.yml
+    add sections, and fields that the class of its state lacks.
     """
 
     state: ClassVar[type[State]]
     parsers: ClassVar[Parsers] = MappingProxyType({})
+
+    @override
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        rows = rows_of("".join(cls.__module__.split(".")[2:3]))
+        if not rows:
+            return
+        fields: Any = {row.name: row.field for row in rows}
+        name, module = cls.state.__name__, cls.__module__
+        cls.state = create_model(name, __base__=cls.state, __module__=module, **fields)
+        parsers: Parsers = {row.section.name: (row.name, row.read) for row in rows}
+        sections = tuple(row.section for row in rows)
+        parse, asks = cls.parse, vars(cls).get("sections_for")
+
+        def parse_all(readings: Readings) -> State:
+            own = dict(parse(readings))
+            return cls.state.model_validate({**own, **taken(readings, parsers)})
+
+        cls.sections = (*cls.sections, *sections)
+        cls.parse = staticmethod(parse_all)  # type: ignore[method-assign]
+        if asks is not None:
+            asks_all = staticmethod(lambda request: (*asks(request), *sections))
+            cls.sections_for = asks_all  # type: ignore[method-assign, assignment]
 
     @classmethod
     def parse(cls, readings: Readings) -> State:

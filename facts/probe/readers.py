@@ -6,14 +6,16 @@ An answer with a grammar (configuration files, JSON, lists of rsync) has a parse
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Unreadable
 
+if TYPE_CHECKING:
+    from gpu_node.facts.probe.base import State
+
 _NUMBER = re.compile(r"-?[0-9]{1,20}")
-T = TypeVar("T", bound=State)
+T = TypeVar("T", bound="State")
 
 
 def line(text: str) -> str:

@@ -11,10 +11,12 @@ from pathlib import Path
 
 from hypothesis import strategies as some
 
+from gpu_node.facts.areas import AREAS
 from gpu_node.facts.node import NodeState, parse, sections
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import MARK, Section
 from gpu_node.facts.probe.request import Copied, ProbeRequest
+from gpu_node.facts.probe.rows import rows_of
 from tests import case_files
 from tests.drift.states import BASE
 
@@ -81,7 +83,8 @@ def answers() -> dict[str, tuple[str, ...]]:
 
 
 def _other(name: str) -> str:
-    return _OTHERS.get(name.partition(":")[0], "1 2 3")
+    rows = {row.section.name: row.healthy for area in AREAS for row in rows_of(area)}
+    return _OTHERS.get(name.partition(":")[0], rows.get(name, "1 2 3"))
 
 
 def output(change: dict[str, str]) -> list[str]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.report.seen import Seen
-from gpu_node.facts.node import NodeState, state_of
+from gpu_node.facts.node import AREA_FACTS, NodeState, state_of
 from gpu_node.facts.probe.peers import peers
+from gpu_node.facts.probe.rows import rows_of
 from gpu_node.facts.workspace.state import tree
 from gpu_node.inventories.wanted import NodeWanted
 from tests import case_files
@@ -17,6 +18,8 @@ from tests.case_files import merged
 
 HERE = Path(__file__).parent
 BASE: dict[str, dict[str, Any]] = case_files.load((HERE / "base.yml").read_text())
+for row in (row for area in AREA_FACTS for row in rows_of(area)):
+    BASE["found"].setdefault(row.area, {})[row.name] = row.read(row.healthy)
 Overrides = Mapping[str, Any]
 # What a node says that has peers: a change of the healthy node.
 MESH: Overrides = {"ssh": BASE["mesh"]}

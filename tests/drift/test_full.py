@@ -206,9 +206,12 @@ def test_json_keeps_what_was_found() -> None:
 
 
 def test_it_is_as_recorded() -> None:
-    """A look at the whole; after a wanted change write the file anew from drawn(THREE, 80)."""
-    lines = [line.rstrip() for line in drawn(THREE, 80).splitlines()]
-    assert lines == SNAPSHOT.read_text().splitlines()
+    """A look at the whole; after a wanted change: python -m tests.drift.test_full."""
+    assert _recorded() == SNAPSHOT.read_text()
+
+
+def _recorded() -> str:
+    return "".join(f"{line.rstrip()}\n" for line in drawn(THREE, 80).splitlines())
 
 
 @pytest.mark.parametrize(
@@ -328,3 +331,7 @@ def test_manually_is_said_once() -> None:
         for each in findings_of(case)[0]:
             first = " ".join(each.fix.split()[:3])
             assert each.fixable or "manually" not in first, (case, each.fix)
+
+
+if __name__ == "__main__":
+    SNAPSHOT.write_text(_recorded())

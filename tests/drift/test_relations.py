@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.relation import Relation
@@ -39,12 +41,30 @@ def test_a_rule_has_a_relation_or_a_function() -> None:
 )
 def test_a_relation(row: dict[str, Any], value: Any, found: str | None) -> None:
     """What breaks it is shown as its row says."""
-    of = "limits.nr_open" if isinstance(value, int) else "host.machine_id"
+    of = "host.machine_id" if isinstance(value, str) else "limits.nr_open"
     area, name = of.split(".")
     node = states.state({area: {name: value}})
     relation = Relation.model_validate({"of": of, "subject": "it", "wanted": "right", **row})
     expected = [] if found is None else [("it", found, "right")]
     assert [(str(about), *words) for about, *words in relation.broken(node)] == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"of": "limits.nr_opne"}, "no nr_opne in the state of a node"),
+        ({"of": "limits.nr_open.soft"}, "no soft in the state of a node"),
+        ({"of": "limits.session.memlock.hard"}, "is not always a number: 'unlimited', int"),
+        ({"of": "toolchain.kernel"}, "is not always a number: str"),
+        ({"to": "4K"}, "to: '4K' is not a number"),
+    ],
+)
+def test_a_relation_that_no_value_has(row: dict[str, Any], words: str) -> None:
+    """It is refused as the rows are read, not on the node where it breaks."""
+    right = {"of": "limits.nr_open", "is": "at-least", "to": 4096, "wanted": "4096"}
+    assert Relation.model_validate(right).to == 4096
+    with pytest.raises(ValidationError, match=re.escape(words)):
+        Relation.model_validate({**right, **row})
 
 
 def test_each_entry_of_a_list_and_of_a_mapping() -> None:

@@ -75,6 +75,14 @@ def test_a_fact_names_rules(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
         registry._in_order()
 
 
+def test_a_fact_has_a_severity_of_its_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another would break the judgement of each node that differs."""
+    row = Row.model_validate({"rule": "shm.differs", "same": "everywhere", "severity": "info"})
+    monkeypatch.setattr(registry, "FACTS", (replace(shown_facts.FACTS[0], row=row),))
+    with pytest.raises(ValueError, match=r"shm\.differs does not declare its severity"):
+        registry._in_order()
+
+
 def test_a_fact_names_facts_and_keys() -> None:
     """The one that it follows, and the key that settles it, which the inventory of base.yml has."""
     names = {fact.name for fact in shown_facts.FACTS}

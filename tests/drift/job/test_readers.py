@@ -146,9 +146,10 @@ def test_any_configuration_is_read_or_wrong(value: object) -> None:
 
 @given(st.text(max_size=200))
 def test_any_text_is_a_file(text: str) -> None:
-    for read in (configs.deepspeed, configs.accelerate, configs.deepspeed_hosts):
+    for read in (configs.deepspeed, configs.accelerate):
         assert read(text)
-    configs.mpi_hosts(text.split("\n"), None)
+    for form in ("slots", "mpi", "names"):
+        assert configs.hosts(text.split("\n"), form)
     state = JobState(files=(File(path="hostfile", text=text.replace("\ud800", "")),))
     job = Given(of_words(["deepspeed", "--hostfile", "hostfile", "x.py"]), "/data")
     assert job_of(job, "a", {"a": state}, []).members == {"a": None}
@@ -158,7 +159,7 @@ def test_many_hosts_of_many_slots() -> None:
     """Slots are ranges, and so is what --include, --exclude and --num_gpus leave of them."""
     hosts = {f"a{number}": configs.MOST_GPUS for number in range(500)}
     text = "".join(f"{host} slots={slots}\n" for host, slots in hosts.items())
-    assert configs.deepspeed_hosts(text) == hosts
+    assert configs.hosts(text.splitlines(), "slots") == hosts
     state = JobState(files=(File(path="hosts", text=text),))
     tracemalloc.start()
     for more in ("", "--exclude a7", "--include a0@a1", "--num_gpus 4096"):

@@ -1,0 +1,67 @@
+"""Rows of facts/AREA/readings.yml: a value that is all of a file, such as one of /proc or /sys."""
+
+import shlex
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing_extensions import Self
+
+from gpu_node.facts.probe.protocol import Section
+from gpu_node.facts.probe.readers import line, number
+
+_FACTS = Path(__file__).parents[1]
+
+
+class Row(BaseModel):
+    """A value: the field of the state, its file, how it is read, and what a healthy node has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    area: str
+    file: str = Field(pattern="^/")
+    type: Literal["number", "text"]
+    # Of a number: another one is unreadable.
+    least: int = 0
+    most: int = 2**63 - 1
+    # A node without the file could not be read, or has no such value.
+    absent: Literal["unreadable", "normal"] = "unreadable"
+    # What the file of a healthy node has.
+    healthy: str
+
+    @model_validator(mode="after")
+    def _reads_its_own(self) -> Self:
+        self.read(self.healthy)
+        return self
+
+    @property
+    def field(self) -> tuple[Any, None]:
+        """The type of the field and its default: it was not read."""
+        return (int if self.type == "number" else str) | None, None
+
+    @property
+    def section(self) -> Section:
+        """What the probe asks."""
+        file = shlex.quote(self.file)
+        test = f"[ ! -e {file} ] || " * (self.absent == "normal")
+        return Section(
+            f"{self.area}.{self.name.replace('_', '-')}", f"{test}cat {file}", light=True
+        )
+
+    def read(self, text: str) -> int | str | None:
+        """Return the value that an answer is; None where the file is absent."""
+        if self.absent == "normal" and not text:
+            return None
+        value = number(text) if self.type == "number" else line(text)
+        if isinstance(value, int) and not self.least <= value <= self.most:
+            raise ValueError(f"not {self.least} to {self.most}: {value}")
+        return value
+
+
+def rows_of(area: str, facts: Path = _FACTS) -> tuple[Row, ...]:
+    """Return the rows of an area; it may have none."""
+    path = facts / area / "readings.yml"
+    loaded = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return tuple(Row(name=name, area=area, **row) for name, row in loaded.items())
