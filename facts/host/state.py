@@ -23,8 +23,9 @@ from gpu_node.facts.probe.shell import assigned, shell
 
 # The inode of the first pid namespace: PROC_PID_INIT_INO of include/linux/proc_ns.h (since 3.8).
 FIRST_PID_SPACE = 0xEFFFFFFC
-# How many lines about killed processes are sent, the newest ones.
-_MOST_KILLS = 20
+# How many lines about killed processes are sent, the newest ones, and how many codes of Xid errors
+# of a GPU or a switch.
+_MOST_KILLS, _MOST_XIDS = 20, 256
 # More rows of `last` than are asked for, and more file systems than a node has for a few paths.
 _MOST_BOOTS, _MOST_DISKS = 64, 64
 _MOST = 2**63
@@ -37,7 +38,7 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
         named = [*newcomer.FOLDERS, *request.joining.folders]
     of_newcomer = newcomer.sections(request.joining.data) if request.joining is not None else ()
     disks = f"{assigned(user=request.user)}set -- {shlex.join(named)}\n" + shell("host/disks")
-    log = shell("host/log", space=FIRST_PID_SPACE, most=_MOST_KILLS)
+    log = shell("host/log", space=FIRST_PID_SPACE, most=_MOST_KILLS, kinds=_MOST_XIDS)
     boots = shell("host/boots", space=FIRST_PID_SPACE)
     return (
         Section("host.swap", shell("host/swap"), place="first", light=True),
@@ -93,8 +94,23 @@ class Kill(State):
     bytes: int | None
 
 
+class Xid(State):
+    """An error that the NVIDIA driver reports of a GPU, or of an NVSwitch (`of_switch`): an SXid.
+
+    `slot` is its place on the PCI bus, `times` how often the log has it, `at` the seconds after the
+    boot of the newest one (None: unknown), `text` what that one says beside.
+    """
+
+    code: int
+    slot: str
+    times: int
+    at: float | None
+    text: str
+    of_switch: bool = False
+
+
 class Log(State):
-    """The kernel log: the newest kills, and how many it has.
+    """The kernel log: the newest kills, and how many it has, and the Xid errors of GPUs.
 
     It is not `whole` where its beginning is lost, and `denied` says why it could not be read. In a
     `container` it was not read.
@@ -105,6 +121,7 @@ class Log(State):
     whole: bool = False
     count: int = 0
     kills: tuple[Kill, ...] = ()
+    xids: tuple[Xid, ...] = ()
 
 
 class BootRow(State):
@@ -237,7 +254,10 @@ _RESIDENT = re.compile(r"(?:anon|file|shmem)-rss:([0-9]{1,15})kB")
 
 
 def parse_log(text: str) -> Log:
-    """Parse `container`, or `denied REASON`, or `whole yes|no`, `count N` and `kill LINE`."""
+    """Parse `container`, or `denied REASON`, or `whole yes|no`, `count N` and `kill LINE`.
+
+    `xid TIMES LINE` is the newest line of a code and a GPU.
+    """
     if text.strip() == "container":
         return Log(container=True)
     rows = by_word(text)
@@ -248,6 +268,7 @@ def parse_log(text: str) -> Log:
         whole=rows["whole"][-1] == "yes",
         count=checked.number(rows["count"][-1]),
         kills=tuple(kill for line in lines if (kill := _kill(line)) is not None),
+        xids=tuple(xid for row in rows["xid"][:_MOST_XIDS] if (xid := _xid(row)) is not None),
     )
 
 
@@ -262,6 +283,24 @@ def _kill(line: str) -> Kill | None:
         command="".join(each if each.isprintable() else "?" for each in match[2]),
         in_group="Memory cgroup out of memory" in line,
         bytes=sum(map(int, resident)) * 1024 if resident else None,
+    )
+
+
+_XID = re.compile(r"(?:NVRM: |(S))Xid \((?:PCI:)?([^)\s]{1,20})\): ([0-9]{1,6})(?:, *(.*))?")
+
+
+def _xid(row: str) -> Xid | None:
+    times, _, line = row.partition(" ")
+    match, time = _XID.search(line), _SINCE_BOOT.match(line)
+    if match is None:
+        return None
+    return Xid(
+        code=int(match[3]),
+        slot=match[2],
+        times=checked.number(times),
+        at=float(time[1]) if time else None,
+        text=match[4] or "",
+        of_switch=match[1] is not None,
     )
 
 

@@ -102,6 +102,28 @@ def test_the_newest_kills_are_sent(shell: str, machine: Path) -> None:
     assert (log.kills[-1].pid, log.kills[-1].at) == (30, 1030.5)
 
 
+def test_an_xid_is_sent_once_for_each_gpu_and_code(shell: str, machine: Path) -> None:
+    """With its number of times and its newest line; a burst of them is one line, and no program's
+    name makes one.
+    """
+    lines = [
+        *(f"[ {at}.5] NVRM: Xid (PCI:0000:05:00): 45, pid={at}, name=python" for at in range(900)),
+        "[  901.0] NVRM: Xid (PCI:0000:06:00): 45, pid=1, name=python",
+        "[  902.0] NVRM: Xid (PCI:0000:05:00): 79, pid=1, name=Xid (0): 48,",
+        "[  903.0] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32",
+        "[  904.0] Xid (PCI:0000:05:00[99]: segfault at 0",
+    ]
+    given = "\n".join(["[    0.000000] Linux version", *lines])
+    _program(machine, "dmesg", f"cat <<'END'\n{given}\nEND")
+    log = parse_log(_run(shell, SCRIPTS["host.log"], machine).stdout)
+    assert [(each.code, each.slot, each.times, each.at) for each in log.xids] == [
+        (45, "0000:05:00", 900, 899.5),
+        (45, "0000:06:00", 1, 901.0),
+        (79, "0000:05:00", 1, 902.0),
+        (12028, "0000:c1:00.0", 1, 903.0),
+    ]
+
+
 @pytest.mark.parametrize("counts", [True, False])
 def test_a_log_that_may_not_be_read(
     shell: str, counts: bool, machine: Path, tmp_path: Path
