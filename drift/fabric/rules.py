@@ -26,6 +26,15 @@ def manager_down(at: At) -> Iterator[Fault]:
     )
 
 
+@check("fabric.manager-version")
+def manager_version(at: At) -> Iterator[Fault]:
+    switches, loaded = at.node.fabric.switches, at.node.driver.loaded
+    if not switches or not switches.found or loaded is None or not loaded.nvidia:
+        return
+    if switches.version and switches.version != loaded.nvidia:
+        yield Fault(subject="fabric manager", found=switches.version, wanted=loaded.nvidia)
+
+
 def shown(switches: Switches) -> str:
     """Return the NVSwitches and the state of their manager as text."""
     ids = ", ".join(dict.fromkeys(each.id.removeprefix("0x") for each in switches.found))
