@@ -9,6 +9,11 @@
     if (!(key in times) && kinds < @kinds@) keys[++kinds] = key
     times[key]++; newest[key] = $0
   }
+  match($0, /nfs: server [^ ]+ /) {
+    key = substr($0, RSTART + 12, RLENGTH - 13)
+    if (/ not responding/) hung[key]
+    else if (/ OK$/) delete hung[key]
+  }
   $0 == "gn denied" { denied = 1; exit }
   { last = $0 }
   END {
@@ -27,4 +32,5 @@
       gsub(/[^ -~]/, "?", newest[keys[i]])
       print "xid " times[keys[i]], substr(newest[keys[i]], 1, 400)
     }
+    for (key in hung) if (key ~ /^[A-Za-z0-9_.:%-]+$/) print "hung " key
   }'

@@ -15,6 +15,7 @@ from gpu_node.facts.host.newcomer import System
 from gpu_node.facts.packages.sources import Held, PackageSource
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, Parsers, State
+from gpu_node.facts.probe.file_systems import NETWORK
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.readers import by_word, pairs
@@ -28,6 +29,10 @@ FIRST_PID_SPACE = 0xEFFFFFFC
 _MOST_KILLS, _MOST_XIDS = 20, 256
 # More rows of `last` than are asked for, and more file systems than a node has for a few paths.
 _MOST_BOOTS, _MOST_DISKS = 64, 64
+# Of file systems of a network: a machine of containers may have some for each.
+_MOST_MOUNTS = 256
+_KINDS = " ".join(sorted({*NETWORK, "fuse.glusterfs", "fuse.juicefs", "fuse.sshfs"}))
+_MOUNTS = assigned(kinds=f" {_KINDS} ") + shell("host/mounts", most=_MOST_MOUNTS)
 _MOST = 2**63
 
 
@@ -45,6 +50,7 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
         Section("host.log", log, seconds=8, root=True, light=True),
         Section("host.boots", boots, seconds=15, root=True, light=True),
         Section("host.disks", disks, 8, root=request.trains_apart, light=True),
+        Section("host.mounts", _MOUNTS, light=True),
         Section("host.name", shell("host/name"), seconds=8, light=True),
         Section("host.memory", shell("host/memory"), place="last", light=True),
         *of_newcomer,
@@ -112,6 +118,8 @@ class Xid(State):
 class Log(State):
     """The kernel log: the newest kills, and how many it has, and the Xid errors of GPUs.
 
+    `hung` are the servers of NFS that do not respond: no later line has their answer.
+
     It is not `whole` where its beginning is lost, and `denied` says why it could not be read. In a
     `container` it was not read.
     """
@@ -122,6 +130,7 @@ class Log(State):
     count: int = 0
     kills: tuple[Kill, ...] = ()
     xids: tuple[Xid, ...] = ()
+    hung: tuple[str, ...] = ()
 
 
 class BootRow(State):
@@ -160,6 +169,22 @@ class Disk(State):
     read_only: bool = False
 
 
+class Mount(State):
+    """A file system of a network: where it is mounted, from where (nas:/data), and its kind."""
+
+    point: str
+    source: str
+    kind: str
+    read_only: bool
+
+
+class Mounts(State):
+    """The file systems of a network, and where autofs mounts them at their first use."""
+
+    found: tuple[Mount, ...] = ()
+    automatic: tuple[str, ...] = ()
+
+
 class Name(State):
     """The node's own name, what it resolves to there, and the offset of local time (+0800).
 
@@ -183,6 +208,7 @@ class HostState(State):
     boots: Boots | None
     disks: tuple[Disk, ...] | None
     name: Name | None
+    mounts: Mounts | None = None
     # What is asked only where a server is to become a node; the id is empty where it has none.
     machine_id: str | None = None
     system: System | None = None
@@ -256,7 +282,7 @@ _RESIDENT = re.compile(r"(?:anon|file|shmem)-rss:([0-9]{1,15})kB")
 def parse_log(text: str) -> Log:
     """Parse `container`, or `denied REASON`, or `whole yes|no`, `count N` and `kill LINE`.
 
-    `xid TIMES LINE` is the newest line of a code and a GPU.
+    `xid TIMES LINE` is the newest line of a code and a GPU, `hung SERVER` one of NFS.
     """
     if text.strip() == "container":
         return Log(container=True)
@@ -268,6 +294,7 @@ def parse_log(text: str) -> Log:
         whole=rows["whole"][-1] == "yes",
         count=checked.number(rows["count"][-1]),
         kills=tuple(kill for line in lines if (kill := _kill(line)) is not None),
+        hung=tuple(sorted(rows["hung"][:_MOST_MOUNTS])),
         xids=tuple(xid for row in rows["xid"][:_MOST_XIDS] if (xid := _xid(row)) is not None),
     )
 
@@ -388,6 +415,19 @@ def _disk(
     )
 
 
+def parse_mounts(text: str) -> Mounts:
+    """Parse `mount POINT SOURCE KIND ro|rw` and `auto POINT`; a blank in a name is \\040."""
+    rows = by_word(text, words="mount auto")
+    found = [row.split(" ") for row in rows["mount"]]
+    return Mounts(
+        found=tuple(
+            Mount(point=point, source=source, kind=kind, read_only=mode == "ro")
+            for point, source, kind, mode in found
+        ),
+        automatic=tuple(rows["auto"]),
+    )
+
+
 _NAME = checked.Form("a host name", re.compile(r"[\x21-\x7e]{1,253}"))
 _OFFSET = checked.Form("an offset of local time", re.compile(r"[+-][0-9]{4}"))
 _BOOT = checked.Form(
@@ -413,6 +453,7 @@ PARSERS: Parsers = {
     "host.boots": ("boots", parse_boots),
     "host.disks": ("disks", parse_disks),
     "host.name": ("name", parse_name),
+    "host.mounts": ("mounts", parse_mounts),
     **newcomer.PARSERS,
 }
 SECTIONS = sections(ProbeRequest())
