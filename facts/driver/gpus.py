@@ -115,10 +115,24 @@ class Smi(State):
 
 
 class Device(State):
-    """An NVIDIA GPU on the PCI bus: its device id (0x1db6), and the driver that has it, or ""."""
+    """An NVIDIA GPU on the PCI bus: its device id (0x1db6), and the driver that has it, or "".
+
+    `lanes` are those that its link uses, `most` those of the card, `above` those of the port that
+    it is plugged into.
+    """
 
     id: str
     driver: str = ""
+    slot: str = ""
+    lanes: int | None = None
+    most: int | None = None
+    above: int | None = None
+
+    @property
+    def narrow(self) -> str:
+        """How many lanes it uses of those that card and port have; empty: all, or unknown."""
+        least = min(self.most or 0, self.above or 0)
+        return f"x{self.lanes} of x{least}" if 0 < (self.lanes or 0) < least <= _LANES else ""
 
     @property
     def is_given_away(self) -> bool:
@@ -126,6 +140,8 @@ class Device(State):
         return self.driver in ("vfio-pci", "pci-stub", "pciback", "xen-pciback")
 
 
+# The most lanes of PCI Express; an unknown number is a larger one.
+_LANES = 32
 # More GPUs than a machine has.
 MOST_GPUS = 256
 
@@ -264,7 +280,7 @@ def parse_uuids(text: str) -> tuple[str, ...]:
 
 PARSERS: Parsers = {
     "driver.smi": ("smi cuda_init", parse_answers),
-    "driver.pci": ("devices", Columns(Device, "id driver", " ")),
+    "driver.pci": ("devices", Columns(Device, "id driver slot lanes most above", " ")),
     "driver.processes": ("processes", parse_processes),
     UUIDS.name: ("uuids", parse_uuids),
 }
