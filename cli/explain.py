@@ -19,16 +19,18 @@ def explain(rule: str) -> None:
     """Explain RULE: what it checks, why it hurts, what the deploy changes, what you can do.
 
     RULE is the id of a finding, or an area: then all its rules; or the id of a cause of gpu-node
-    diagnose.
+    diagnose; or the code of an Xid error, as xid.79.
 
     \b
     Examples:     gpu-node explain shm.too-small
                   gpu-node explain ssh
                   gpu-node explain cause.shm-too-small
+                  gpu-node explain xid.79
     """
     with loading():
         from gpu_node.cli.console import show
         from gpu_node.diagnose.cause import PREFIX, causes
+        from gpu_node.drift import xids
         from gpu_node.drift.engine.shown_facts import FACTS
         from gpu_node.drift.report import explained
         from gpu_node.facts.areas import AREAS
@@ -41,6 +43,10 @@ def explain(rule: str) -> None:
         from gpu_node.diagnose.report import explained as of_cause
 
         show(of_cause(cause))
+        return
+    code = rule.removeprefix(xids.PREFIX)
+    if code != rule and code.isascii() and code.isdecimal() and len(code) < 6:
+        show(explained.of_xid(int(code)))
         return
     texts = {each.id: each.checks for each in explained.in_order()}
     texts |= dict.fromkeys((*explained.UNREADABLE, *AREAS), "")

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gpu_node.drift import xids
 from gpu_node.drift.tables import pip_torch
 
 FOLDER = Path(__file__).parent / "causes"
@@ -172,7 +173,7 @@ def load(path: Path) -> Cause:
 def causes() -> Mapping[str, Cause]:
     """All causes by name, with the patterns that the tables give them."""
     found = {path.stem: load(path) for path in sorted(FOLDER.glob("*.yml"))}
-    for table in (_of_errnos, _of_exits, _of_stages):
+    for table in (_of_errnos, _of_exits, _of_stages, _of_xids):
         for name, pattern in [*table(found)]:
             cause = found[name]
             found[name] = cause.model_copy(update={"patterns": (*cause.patterns, pattern)})
@@ -274,6 +275,19 @@ def _of_stages(found: Mapping[str, Cause]) -> Iterator[tuple[str, Pattern]]:
             texts = found[symptom["of"]].patterns if "of" in symptom else ()
             for text in [{"has": each.has, "line": each.line} for each in texts] or [{}]:
                 yield pair["cause"], _low(pair, stage=pair["stage"], **given, **text)
+
+
+def _of_xids(_: Mapping[str, Cause]) -> Iterator[tuple[str, Pattern]]:
+    kinds: dict[tuple[str, str, bool], list[str]] = {}
+    for code, xid in xids.table().items():
+        is_node = xid.whose != "application" and xid.action != "none"
+        kinds.setdefault((xid.cause, xid.source, is_node), []).append(str(code))
+    kinds = {key: codes for key, codes in kinds.items() if key[0] != "-"}
+    for (cause, page, is_node), codes in kinds.items():
+        source = {"seen": DESCRIBED + page}
+        given = {"has": "NVRM: Xid (", "line": rf"\): (?:{'|'.join(codes)}),", "source": source}
+        rest = {} if is_node else {"confidence": "low", "alone": False}
+        yield cause, Pattern.model_validate({**given, **rest})
 
 
 def _low(pair: Mapping[str, str], **given: Any) -> Pattern:

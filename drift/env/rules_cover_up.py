@@ -25,6 +25,7 @@ from gpu_node.inventories.wanted import NodeWanted
 _INVENTORY = "the inventory"
 # NCCL_P2P_DISABLE slows down every step, whatever it hides.
 _SLOW = ("NCCL_P2P_DISABLE",)
+_NO_INFINIBAND = "NCCL_IB_DISABLE"
 # Rules whose findings are hidden only where they stop a job.
 _IF_STOPPING = ("shm.stale-segments", "limits.memlock")
 
@@ -37,7 +38,7 @@ def cover_up(at: At) -> Iterator[Fault]:
         if setting.name in THREADS:
             yield _one_core(setting, at.node, at.wanted)
         else:
-            yield _hiding(setting, at.node, at.wanted)
+            yield _hiding(setting, at)
 
 
 def _settings(state: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
@@ -52,8 +53,8 @@ def _settings(state: NodeState, wanted: NodeWanted) -> Iterator[Setting]:
     yield from of_session(state, {*named, IFNAME})
 
 
-def _hiding(each: Setting, state: NodeState, wanted: NodeWanted) -> Fault:
-    hides = HIDES[each.name]
+def _hiding(each: Setting, at: At) -> Fault:
+    hides, state, wanted = HIDES[each.name], at.node, at.wanted
     out = _out(each)
     hidden: list[Finding] = [
         finding
@@ -61,7 +62,8 @@ def _hiding(each: Setting, state: NodeState, wanted: NodeWanted) -> Fault:
         for finding in RULES[rule].findings(state, wanted, Nodes())
         if rule not in _IF_STOPPING or (finding.stops and finding.severity == "error")
     ]
-    severity: Severity = "warning" if hidden or each.name in _SLOW else "info"
+    is_slow = each.name in _SLOW or (each.name == _NO_INFINIBAND and _has_infiniband(at))
+    severity: Severity = "warning" if hidden or is_slow else "info"
     if hidden:
         first = hidden[0]
         cause = f"{hides.does}; it hides {_named(hidden)}"
@@ -77,6 +79,12 @@ def _hiding(each: Setting, state: NodeState, wanted: NodeWanted) -> Fault:
         cause = f"{hides.does}; it may hide a fault of {hides.unchecked}, which is not checked"
         return _fault(each, cause, f"{out}, and look whether a job still runs", severity)
     return _fault(each, f"{hides.does}; it hides no fault that is on this node now", out, severity)
+
+
+def _has_infiniband(at: At) -> bool:
+    """Whether a port of InfiniBand or RoCE is active on the node and on each other one."""
+    others = [state for name, state in at.nodes.states.items() if name != at.nodes.name]
+    return bool(others) and all(each.network.infiniband for each in (at.node, *others))
 
 
 def _named(hidden: Iterable[Finding]) -> str:

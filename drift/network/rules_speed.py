@@ -11,6 +11,7 @@ from gpu_node.drift.network.ifname import carrier
 from gpu_node.drift.network.interfaces import is_down, link_of, ports_of
 from gpu_node.facts.network.state import Link, NetworkState
 from gpu_node.facts.node import NodeState
+from gpu_node.inventories.plurals import counted
 from gpu_node.inventories.wanted import JobsWanted
 
 # Mbit/s: 1 Gbit/s is what a server has for its administration.
@@ -35,6 +36,19 @@ def slow_link(at: At) -> Iterator[Fault]:
             f"see what {link.name} and its switch port negotiated: ethtool {link.name}; else "
             "accumulate gradients over more micro-batches, with ZeRO stage 1 or 2, or LoRA",
         )
+
+
+@check("network.bond-degraded")
+def bond_degraded(at: At) -> Iterator[Fault]:
+    for link in at.node.network.links or ():
+        ports = ports_of(link, at.node.network) if link.kind == "bond" else []
+        down = [port.name for port in ports if is_down(port)]
+        if down and not is_down(link):
+            yield Fault(
+                subject=Interface(link.name),
+                found=f"{', '.join(down)} of {counted(len(link.ports), 'port')} down",
+                wanted="all its ports up",
+            )
 
 
 def _takes_infiniband(state: NodeState) -> bool:

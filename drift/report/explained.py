@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gpu_node.drift import xids
 from gpu_node.drift.engine.registry import RULES, Rule
 from gpu_node.drift.engine.rule import OnPeer
 from gpu_node.drift.report.entry import entry
@@ -54,6 +55,13 @@ def texts(word: str) -> RenderableType:
         return entry(_head(word, "error"), lines_of(word))
     rules = [each for each in in_order() if each.area == word] or [RULES[word]]
     return Group(*(entry(_head(rule.id, *rule.severity), _lines(rule)) for rule in rules))
+
+
+def of_xid(code: int) -> RenderableType:
+    """Return what an Xid error of the driver means; of an unknown one where to look."""
+    known = xids.table().get(code)
+    unknown = (("what", "unknown: the table of codes does not have it"), ("do", xids.UNKNOWN))
+    return entry(Text(f"{xids.PREFIX}{code}", style="bold"), known.lines() if known else unknown)
 
 
 def lines_of(rule: str) -> Iterable[tuple[str, str]]:

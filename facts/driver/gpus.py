@@ -18,9 +18,12 @@ from gpu_node.facts.probe.shell import assigned, shell
 _LEVELS = (
     *("product name", "product architecture", "gpu uuid", "persistence mode", "compute mode"),
     *("mig mode", "fb memory usage", "ecc mode", "ecc errors", "retired pages", "remapped rows"),
+    *("clocks event reasons", "clocks throttle reasons", "gpu recovery action"),
 )
 _HEAD = re.compile(r"GPU [0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f]+\.[0-9A-Fa-f]")
-_MODE = re.compile(r"[A-Z][A-Za-z_]+")
+_NAME = re.compile(r"(?!Unknown)[A-Z][A-Za-z0-9_ ]{2,40}")
+# Drivers before 535 call them throttle reasons.
+_REASON = re.compile(r"clocks (?:event|throttle) reasons/hw ")
 _SWITCHES = {"Enabled": True, "Disabled": False, "Yes": True, "No": False}
 # Architectures of one compute capability; of the others the model decides.
 _CAPABILITIES = {"Volta": "7.0", "Turing": "7.5", "Ada Lovelace": "8.9", "Hopper": "9.0"}
@@ -60,7 +63,8 @@ class Gpu(State):
     `mode` is the compute mode: Default, Exclusive_Process or Prohibited. `uncorrected` are the ECC
     errors since the driver was loaded, `sram_uncorrected` those of its life. A GPU remaps rows of
     its memory (since Ampere), or retires pages (before): `remap_pending` and `retirement_pending`
-    wait for a reset. `mig`: it is split into instances.
+    wait for a reset. `mig`: it is split into instances. `slowdown`: why the hardware slows it down
+    now, "" if it does not; `recovery`: what the driver asks for to use it again, "None" if nothing.
     """
 
     name: str
@@ -79,6 +83,8 @@ class Gpu(State):
     retired_pages: int | None = None
     retirement_pending: bool | None = None
     mig: bool | None = None
+    slowdown: str | None = None
+    recovery: str | None = None
 
 
 class Smi(State):
@@ -92,12 +98,41 @@ class Smi(State):
     output: str
     skipped: bool = False
 
+    @property
+    def modes(self) -> dict[str, str | None]:
+        """The compute mode of each GPU, by its UUID."""
+        return {gpu.uuid: gpu.mode for gpu in self.gpus}
+
+    @property
+    def slowdowns(self) -> dict[str, str | None]:
+        """Why the hardware slows down each GPU, by its UUID."""
+        return {gpu.uuid: gpu.slowdown for gpu in self.gpus}
+
+    @property
+    def recoveries(self) -> dict[str, str | None]:
+        """What the driver asks for to recover each GPU, by its UUID."""
+        return {gpu.uuid: gpu.recovery for gpu in self.gpus}
+
 
 class Device(State):
-    """An NVIDIA GPU on the PCI bus: its device id (0x1db6), and the driver that has it, or ""."""
+    """An NVIDIA GPU on the PCI bus: its device id (0x1db6), and the driver that has it, or "".
+
+    `lanes` are those that its link uses, `most` those of the card, `above` those of the port that
+    it is plugged into.
+    """
 
     id: str
     driver: str = ""
+    slot: str = ""
+    lanes: int | None = None
+    most: int | None = None
+    above: int | None = None
+
+    @property
+    def narrow(self) -> str:
+        """How many lanes it uses of those that card and port have; empty: all, or unknown."""
+        least = min(self.most or 0, self.above or 0)
+        return f"x{self.lanes} of x{least}" if 0 < (self.lanes or 0) < least <= _LANES else ""
 
     @property
     def is_given_away(self) -> bool:
@@ -105,6 +140,8 @@ class Device(State):
         return self.driver in ("vfio-pci", "pci-stub", "pciback", "xen-pciback")
 
 
+# The most lanes of PCI Express; an unknown number is a larger one.
+_LANES = 32
 # More GPUs than a machine has.
 MOST_GPUS = 256
 
@@ -161,7 +198,6 @@ def parse_smi(text: str) -> Smi:
 
 def _gpu(known: Mapping[str, str], driver: str) -> Gpu:
     architecture = known.get("product architecture", "")
-    mode = known.get("compute mode", "")
     return Gpu(
         name=known["product name"],
         uuid=known["gpu uuid"],
@@ -170,7 +206,7 @@ def _gpu(known: Mapping[str, str], driver: str) -> Gpu:
         ecc=_switch(known.get("ecc mode/current")),
         driver=driver,
         capability=_CAPABILITIES.get(architecture),
-        mode=mode if _MODE.fullmatch(mode) else None,
+        mode=_name(known.get("compute mode")),
         ecc_pending=_switch(known.get("ecc mode/pending")),
         uncorrected=_errors(known, "ecc errors/volatile/"),
         sram_uncorrected=_errors(known, "ecc errors/aggregate/sram"),
@@ -181,7 +217,21 @@ def _gpu(known: Mapping[str, str], driver: str) -> Gpu:
         ),
         retirement_pending=_switch(known.get("retired pages/pending page blacklist")),
         mig=_switch(known.get("mig mode/current")),
+        slowdown=_slowdown(known),
+        recovery=_name(known.get("gpu recovery action")),
     )
+
+
+def _name(value: str | None) -> str | None:
+    """Return the name of a mode or an action; None for N/A and other words."""
+    return value if value and _NAME.fullmatch(value) else None
+
+
+def _slowdown(known: Mapping[str, str]) -> str | None:
+    """Return which slowdowns of the hardware are active; None where the GPU reports none."""
+    reasons = [key for key in known if _REASON.match(key)]
+    active = [key.partition("/")[2] for key in reasons if known[key] == "Active"]
+    return ", ".join(active) if reasons else None
 
 
 def _switch(value: str | None) -> bool | None:
@@ -230,7 +280,7 @@ def parse_uuids(text: str) -> tuple[str, ...]:
 
 PARSERS: Parsers = {
     "driver.smi": ("smi cuda_init", parse_answers),
-    "driver.pci": ("devices", Columns(Device, "id driver", " ")),
+    "driver.pci": ("devices", Columns(Device, "id driver slot lanes most above", " ")),
     "driver.processes": ("processes", parse_processes),
     UUIDS.name: ("uuids", parse_uuids),
 }

@@ -116,6 +116,11 @@ class DriverState(State):
         """The GPUs on the PCI bus, but for those that virtual machines get."""
         return self.devices and tuple(each for each in self.devices if not each.is_given_away)
 
+    @property
+    def narrow_links(self) -> dict[str, str]:
+        """How narrow the link of each GPU is, by its slot; empty where it is not."""
+        return {each.slot: each.narrow for each in self.own_devices or ()}
+
 
 def parse_updates(text: str) -> Updates:
     """Parse `by PROGRAM`, `pattern REGEX`, `spared NAME`, `excluded GLOB` and `held NAME` lines."""

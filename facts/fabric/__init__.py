@@ -2,6 +2,7 @@
 
 import re
 
+from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, Parsers, State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.process import SHARED as PROCESS
@@ -27,11 +28,15 @@ _SWITCH = Columns(Switch, "id", " ")
 
 
 class Switches(State):
-    """The NVSwitches, and whether the fabric manager they need is installed and running."""
+    """The NVSwitches, and whether the fabric manager they need is installed and running.
+
+    `version` is the manager's, None where it is unknown.
+    """
 
     found: tuple[Switch, ...]
     installed: bool
     running: bool
+    version: str | None = None
 
 
 class NvLink(State):
@@ -58,10 +63,14 @@ class FabricState(State):
 
 
 def parse_switches(text: str) -> Switches:
-    """Parse `switch SLOT ID` lines, and the words `installed` and `running`."""
+    """Parse `switch ID` lines, `version VERSION`, and the words `installed` and `running`."""
     rows = by_word(text)
-    found = tuple(map(_SWITCH.row, rows["switch"]))
-    return Switches(found=found, installed="installed" in rows, running="running" in rows)
+    return Switches(
+        found=tuple(map(_SWITCH.row, rows["switch"])),
+        installed="installed" in rows,
+        running="running" in rows,
+        version=next(map(checked.version, rows["version"]), None),
+    )
 
 
 def parse_nvlink(text: str) -> NvLinks:

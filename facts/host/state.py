@@ -15,6 +15,7 @@ from gpu_node.facts.host.newcomer import System
 from gpu_node.facts.packages.sources import Held, PackageSource
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, Parsers, State
+from gpu_node.facts.probe.file_systems import NETWORK
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.readers import by_word, pairs
@@ -23,10 +24,15 @@ from gpu_node.facts.probe.shell import assigned, shell
 
 # The inode of the first pid namespace: PROC_PID_INIT_INO of include/linux/proc_ns.h (since 3.8).
 FIRST_PID_SPACE = 0xEFFFFFFC
-# How many lines about killed processes are sent, the newest ones.
-_MOST_KILLS = 20
+# How many lines about killed processes are sent, the newest ones, and how many codes of Xid errors
+# of a GPU or a switch.
+_MOST_KILLS, _MOST_XIDS = 20, 256
 # More rows of `last` than are asked for, and more file systems than a node has for a few paths.
 _MOST_BOOTS, _MOST_DISKS = 64, 64
+# Of file systems of a network: a machine of containers may have some for each.
+_MOST_MOUNTS = 256
+_KINDS = " ".join(sorted({*NETWORK, "fuse.glusterfs", "fuse.juicefs", "fuse.sshfs"}))
+_MOUNTS = assigned(kinds=f" {_KINDS} ") + shell("host/mounts", most=_MOST_MOUNTS)
 _MOST = 2**63
 
 
@@ -37,13 +43,14 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
         named = [*newcomer.FOLDERS, *request.joining.folders]
     of_newcomer = newcomer.sections(request.joining.data) if request.joining is not None else ()
     disks = f"{assigned(user=request.user)}set -- {shlex.join(named)}\n" + shell("host/disks")
-    log = shell("host/log", space=FIRST_PID_SPACE, most=_MOST_KILLS)
+    log = shell("host/log", space=FIRST_PID_SPACE, most=_MOST_KILLS, kinds=_MOST_XIDS)
     boots = shell("host/boots", space=FIRST_PID_SPACE)
     return (
         Section("host.swap", shell("host/swap"), place="first", light=True),
         Section("host.log", log, seconds=8, root=True, light=True),
         Section("host.boots", boots, seconds=15, root=True, light=True),
         Section("host.disks", disks, 8, root=request.trains_apart, light=True),
+        Section("host.mounts", _MOUNTS, light=True),
         Section("host.name", shell("host/name"), seconds=8, light=True),
         Section("host.memory", shell("host/memory"), place="last", light=True),
         *of_newcomer,
@@ -93,8 +100,25 @@ class Kill(State):
     bytes: int | None
 
 
+class Xid(State):
+    """An error that the NVIDIA driver reports of a GPU, or of an NVSwitch (`of_switch`): an SXid.
+
+    `slot` is its place on the PCI bus, `times` how often the log has it, `at` the seconds after the
+    boot of the newest one (None: unknown), `text` what that one says beside.
+    """
+
+    code: int
+    slot: str
+    times: int
+    at: float | None
+    text: str
+    of_switch: bool = False
+
+
 class Log(State):
-    """The kernel log: the newest kills, and how many it has.
+    """The kernel log: the newest kills, and how many it has, and the Xid errors of GPUs.
+
+    `hung` are the servers of NFS that do not respond: no later line has their answer.
 
     It is not `whole` where its beginning is lost, and `denied` says why it could not be read. In a
     `container` it was not read.
@@ -105,6 +129,8 @@ class Log(State):
     whole: bool = False
     count: int = 0
     kills: tuple[Kill, ...] = ()
+    xids: tuple[Xid, ...] = ()
+    hung: tuple[str, ...] = ()
 
 
 class BootRow(State):
@@ -143,6 +169,22 @@ class Disk(State):
     read_only: bool = False
 
 
+class Mount(State):
+    """A file system of a network: where it is mounted, from where (nas:/data), and its kind."""
+
+    point: str
+    source: str
+    kind: str
+    read_only: bool
+
+
+class Mounts(State):
+    """The file systems of a network, and where autofs mounts them at their first use."""
+
+    found: tuple[Mount, ...] = ()
+    automatic: tuple[str, ...] = ()
+
+
 class Name(State):
     """The node's own name, what it resolves to there, and the offset of local time (+0800).
 
@@ -166,6 +208,7 @@ class HostState(State):
     boots: Boots | None
     disks: tuple[Disk, ...] | None
     name: Name | None
+    mounts: Mounts | None = None
     # What is asked only where a server is to become a node; the id is empty where it has none.
     machine_id: str | None = None
     system: System | None = None
@@ -237,7 +280,10 @@ _RESIDENT = re.compile(r"(?:anon|file|shmem)-rss:([0-9]{1,15})kB")
 
 
 def parse_log(text: str) -> Log:
-    """Parse `container`, or `denied REASON`, or `whole yes|no`, `count N` and `kill LINE`."""
+    """Parse `container`, or `denied REASON`, or `whole yes|no`, `count N` and `kill LINE`.
+
+    `xid TIMES LINE` is the newest line of a code and a GPU, `hung SERVER` one of NFS.
+    """
     if text.strip() == "container":
         return Log(container=True)
     rows = by_word(text)
@@ -248,6 +294,8 @@ def parse_log(text: str) -> Log:
         whole=rows["whole"][-1] == "yes",
         count=checked.number(rows["count"][-1]),
         kills=tuple(kill for line in lines if (kill := _kill(line)) is not None),
+        hung=tuple(sorted(rows["hung"][:_MOST_MOUNTS])),
+        xids=tuple(xid for row in rows["xid"][:_MOST_XIDS] if (xid := _xid(row)) is not None),
     )
 
 
@@ -262,6 +310,24 @@ def _kill(line: str) -> Kill | None:
         command="".join(each if each.isprintable() else "?" for each in match[2]),
         in_group="Memory cgroup out of memory" in line,
         bytes=sum(map(int, resident)) * 1024 if resident else None,
+    )
+
+
+_XID = re.compile(r"(?:NVRM: |(S))Xid \((?:PCI:)?([^)\s]{1,20})\): ([0-9]{1,6})(?:, *(.*))?")
+
+
+def _xid(row: str) -> Xid | None:
+    times, _, line = row.partition(" ")
+    match, time = _XID.search(line), _SINCE_BOOT.match(line)
+    if match is None:
+        return None
+    return Xid(
+        code=int(match[3]),
+        slot=match[2],
+        times=checked.number(times),
+        at=float(time[1]) if time else None,
+        text=match[4] or "",
+        of_switch=match[1] is not None,
     )
 
 
@@ -349,6 +415,19 @@ def _disk(
     )
 
 
+def parse_mounts(text: str) -> Mounts:
+    """Parse `mount POINT SOURCE KIND ro|rw` and `auto POINT`; a blank in a name is \\040."""
+    rows = by_word(text, words="mount auto")
+    found = [row.split(" ") for row in rows["mount"]]
+    return Mounts(
+        found=tuple(
+            Mount(point=point, source=source, kind=kind, read_only=mode == "ro")
+            for point, source, kind, mode in found
+        ),
+        automatic=tuple(rows["auto"]),
+    )
+
+
 _NAME = checked.Form("a host name", re.compile(r"[\x21-\x7e]{1,253}"))
 _OFFSET = checked.Form("an offset of local time", re.compile(r"[+-][0-9]{4}"))
 _BOOT = checked.Form(
@@ -374,6 +453,7 @@ PARSERS: Parsers = {
     "host.boots": ("boots", parse_boots),
     "host.disks": ("disks", parse_disks),
     "host.name": ("name", parse_name),
+    "host.mounts": ("mounts", parse_mounts),
     **newcomer.PARSERS,
 }
 SECTIONS = sections(ProbeRequest())

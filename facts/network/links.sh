@@ -29,7 +29,10 @@ for link in /sys/class/net/*; do
 done
 for port in /sys/class/infiniband/*/ports/*; do
   read -r state <"$port/state" || continue
-  [ "$state" != '4: ACTIVE' ] || echo "=active ${port%/ports/*}"
+  layer=-
+  read -r layer <"$port/link_layer"
+  device=${port%/ports/*}
+  echo "=hca ${device##*/}/${port##*/} ${state#*: } ${layer:--}"
 done 2>/dev/null
 # The main table of IPv4, in the kernel's hex, below its header; that of a router is too long.
 rows=0 most=@most@

@@ -9,6 +9,7 @@ from gpu_node.facts.probe.base import AreaFact, Parsers, State
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import Peer, spread
 from gpu_node.facts.probe.protocol import Section, Unreadable
+from gpu_node.facts.probe.readers import Columns
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
@@ -87,11 +88,27 @@ class Row(State):
     device: str
 
 
+class HcaPort(State):
+    """A port of InfiniBand or RoCE (mlx5_0/1), its state (ACTIVE, DOWN, INIT), and its layer."""
+
+    name: str
+    state: str
+    layer: str
+
+    @property
+    def is_active(self) -> bool:
+        """Whether NCCL uses it."""
+        return self.state == "ACTIVE"
+
+
+_HCA_PORT = Columns(HcaPort, "name state layer", " ", name=checked.hca_port)
+
+
 class NetworkState(State):
     """Everything about the network that rules use.
 
-    `infiniband`: a port of InfiniBand or RoCE is active, which NCCL takes first; read with links,
-    as `table` is, the main one of IPv4.
+    `infiniband`: one of the `hca_ports` is active, which NCCL takes first; read with links, as
+    `table` is, the main one of IPv4.
     """
 
     links: tuple[Link, ...] | None
@@ -99,20 +116,24 @@ class NetworkState(State):
     routes: tuple[Route, ...] | None
     infiniband: bool | None = None
     table: tuple[Row, ...] | None = None
+    hca_ports: tuple[HcaPort, ...] | None = None
 
 
-def parse_links(text: str) -> tuple[tuple[Link, ...], bool, tuple[Row, ...] | None]:
+def parse_links(
+    text: str,
+) -> tuple[tuple[Link, ...], bool, tuple[Row, ...] | None, tuple[HcaPort, ...]]:
     """Parse `NAME FLAGS STATE MTU SPEED KIND`; a speed of -1 or - is unknown.
 
-    Then follow `=ports NAME MODE PORT...` for bonds and bridges, `=active DEVICE` for ports of
-    InfiniBand and RoCE, and `=route NAME NETWORK MASK`, the header first.
+    Then follow `=ports NAME MODE PORT...` for bonds and bridges, `=hca DEVICE/PORT STATE LAYER` for
+    ports of InfiniBand and RoCE, and `=route NAME NETWORK MASK`, the header first.
     """
     lines = _few(text)
     ports = {row[1]: row[2:] for row in map(str.split, lines) if row[0] == "=ports"}
     links = [_link(line) for line in lines if not line.startswith("=")]
     made = tuple(link.model_copy(update=_made_of(ports.get(link.name, ()))) for link in links)
     routes = [line.split()[1:] for line in lines if line.startswith("=route ")]
-    return made, any(line.startswith("=active ") for line in lines), _table(routes)
+    hca = tuple(_HCA_PORT.row(line[5:]) for line in lines if line.startswith("=hca "))
+    return made, any(port.is_active for port in hca), _table(routes), hca
 
 
 def _table(rows: Sequence[Sequence[str]]) -> tuple[Row, ...] | None:
@@ -198,7 +219,7 @@ def _after(words: list[str], word: str) -> str | None:
 
 
 PARSERS: Parsers = {
-    "network.links": ("links infiniband table", parse_links),
+    "network.links": ("links infiniband table hca_ports", parse_links),
     "network.addresses": ("addresses", parse_addresses),
     "network.routes": ("routes", parse_routes),
 }

@@ -57,6 +57,7 @@ class Form:
 
 
 interface = Form("the name of an interface", re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,14}"))
+hca_port = Form("a port of InfiniBand", re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}/[0-9]{1,3}"))
 # As `uname -r` prints it.
 kernel = Form("the name of a kernel", re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+~-]{0,127}"))
 # Names as useradd accepts them, and names of directory services: user@example.org, EXAMPLE\user.

@@ -14,7 +14,7 @@ from gpu_node.facts.probe.shell import shell
 
 # Kinds that other machines may have too, with their names in mountinfo. What is behind FUSE is
 # unknown.
-_NETWORK = frozenset(
+NETWORK = frozenset(
     {"9p", "acfs", "afs", "beegfs", "ceph", "cifs", "fuse", "gfs2", "gpfs", "lustre", "ncpfs"}
     | {"nfs", "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs", "vboxsf", "virtiofs"}
     | {"vmhgfs", "wekafs"}
@@ -43,7 +43,7 @@ class Place(State):
     @property
     def is_network(self) -> bool:
         """Whether other machines may have the same file."""
-        return self.kind in _NETWORK or self.kind.startswith("fuse.")
+        return self.kind in NETWORK or self.kind.startswith("fuse.")
 
 
 Places = Mapping[str, Place]

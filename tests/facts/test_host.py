@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_node.facts.host.state import SECTIONS, parse_boots, parse_disks, parse_log
+from gpu_node.facts.host.state import SECTIONS, parse_boots, parse_disks, parse_log, parse_mounts
 from tests.shells import SHELLS
 
 SCRIPTS = {each.name: each.command for each in SECTIONS}
@@ -100,6 +100,64 @@ def test_the_newest_kills_are_sent(shell: str, machine: Path) -> None:
     log = parse_log(_run(shell, SCRIPTS["host.log"], machine).stdout)
     assert (log.whole, log.count, len(log.kills)) == (True, 30, 20)
     assert (log.kills[-1].pid, log.kills[-1].at) == (30, 1030.5)
+
+
+def test_an_xid_is_sent_once_for_each_gpu_and_code(shell: str, machine: Path) -> None:
+    """With its number of times and its newest line; a burst of them is one line, and no program's
+    name makes one.
+    """
+    lines = [
+        *(f"[ {at}.5] NVRM: Xid (PCI:0000:05:00): 45, pid={at}, name=python" for at in range(900)),
+        "[  901.0] NVRM: Xid (PCI:0000:06:00): 45, pid=1, name=python",
+        "[  902.0] NVRM: Xid (PCI:0000:05:00): 79, pid=1, name=Xid (0): 48,",
+        "[  903.0] nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32",
+        "[  904.0] Xid (PCI:0000:05:00[99]: segfault at 0",
+    ]
+    given = "\n".join(["[    0.000000] Linux version", *lines])
+    _program(machine, "dmesg", f"cat <<'END'\n{given}\nEND")
+    log = parse_log(_run(shell, SCRIPTS["host.log"], machine).stdout)
+    assert [(each.code, each.slot, each.times, each.at) for each in log.xids] == [
+        (45, "0000:05:00", 900, 899.5),
+        (45, "0000:06:00", 1, 901.0),
+        (79, "0000:05:00", 1, 902.0),
+        (12028, "0000:c1:00.0", 1, 903.0),
+    ]
+
+
+def test_a_server_of_nfs_that_answers_again(shell: str, machine: Path) -> None:
+    """Only one whose last line is that it does not respond; lines as fs/nfs and net/sunrpc have."""
+    lines = [
+        "[  100.0] nfs: server nas.lan not responding, still trying",
+        "[  101.0] nfs: server 10.0.0.9 not responding, timed out",
+        "[  150.0] nfs: server nas.lan OK",
+    ]
+    given = "\n".join(["[    0.000000] Linux version", *lines])
+    _program(machine, "dmesg", f"cat <<'END'\n{given}\nEND")
+    assert parse_log(_run(shell, SCRIPTS["host.log"], machine).stdout).hung == ("10.0.0.9",)
+
+
+def test_mounts_of_a_network(shell: str, machine: Path, tmp_path: Path) -> None:
+    """Those of containers and of the system are left out."""
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "21 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+        "30 21 0:40 / /data rw,relatime shared:9 - nfs4 nas:/export/data rw,vers=4.2\n"
+        "31 21 0:41 / /ref ro,relatime - nfs nas:/ref rw\n"
+        "32 21 0:42 / /home rw - autofs /etc/auto.home rw,fd=7\n"
+        "33 21 0:43 / /proc/sys/fs/binfmt_misc rw - autofs systemd-1 rw\n"
+        r"35 21 0:45 / /a\040b rw - ceph 10.0.0.1:6789:/ rw" + "\n"
+        "34 21 0:44 / /var/lib/docker/volumes/x/_data rw - nfs4 nas:/x rw\n"
+    )
+    script = SCRIPTS["host.mounts"].replace("/proc/self/mountinfo", str(mounts))
+    done = _run(shell, script, machine)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = parse_mounts(done.stdout)
+    assert [(each.point, each.source, each.read_only) for each in found.found] == [
+        ("/data", "nas:/export/data", False),
+        ("/ref", "nas:/ref", True),
+        (r"/a\040b", "10.0.0.1:6789:/", False),
+    ]
+    assert found.automatic == ("/home",)
 
 
 @pytest.mark.parametrize("counts", [True, False])
