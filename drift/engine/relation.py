@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_type_hints
 
 from pydantic import BaseModel, Field, model_validator
 from typing_extensions import Self
@@ -33,11 +33,19 @@ def _types_at(path: str) -> set[object]:
     kinds: set[object] = {NodeState}
     for name in path.split("."):
         models = [each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel)]
-        fields = [each.model_fields[name] for each in models if name in each.model_fields]
-        if not fields:
+        found = [kind for each in models if (kind := _type_of(each, name)) is not None]
+        if not found:
             raise ValueError(f"of: {path}: no {name} in the state of a node")
-        kinds = {kind for field in fields for kind in _parts(field.annotation)}
+        kinds = {part for kind in found for part in _parts(kind)}
     return kinds
+
+
+def _type_of(model: type[BaseModel], name: str) -> object:
+    """Return the type of a field or a property of a model; None where it has neither."""
+    if name in model.model_fields:
+        return model.model_fields[name].annotation
+    known = getattr(model, name, None)
+    return get_type_hints(known.fget)["return"] if isinstance(known, property) else None
 
 
 def _parts(kind: object) -> Iterator[object]:
