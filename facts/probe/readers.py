@@ -6,16 +6,15 @@ An answer with a grammar (configuration files, JSON, lists of rsync) has a parse
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
 
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Unreadable
 
-if TYPE_CHECKING:
-    from gpu_node.facts.probe.base import State
-
 _NUMBER = re.compile(r"-?[0-9]{1,20}")
-T = TypeVar("T", bound="State")
+T = TypeVar("T", bound=BaseModel)
 
 
 def line(text: str) -> str:
