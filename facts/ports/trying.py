@@ -141,7 +141,8 @@ def with_ports(
     for host, answer in answers.items():
         fields = {**found[host.name], **results.get(host.name, {})}
         if fields and answer.state is not None:
-            ports = answer.state.ports.model_copy(update=fields)
+            blank = {"tried": None, "untried": ""}
+            ports = answer.state.ports.model_copy(update={**blank, **fields})
             state = answer.state.model_copy(update={"ports": ports})
             made[host] = replace(answer, state=state)
     return made
