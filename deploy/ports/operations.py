@@ -18,7 +18,7 @@ from gpu_node.deploy.files.operations import Commands
 from gpu_node.deploy.ports.together import tried_again
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.ports.firewalld import FirewalldMissing, Missing
-from gpu_node.facts.ports.state import RECORD
+from gpu_node.facts.ports.state import RECORD, Ports
 from gpu_node.inventories.escape import visible
 
 # How long firewalld has rules that are not proved.
@@ -106,7 +106,8 @@ def forget(rules: Sequence[str]) -> Commands:
 
     + rules: a zone and an address each, as in our record
     """
-    if not rules:
-        host.noop("no rule is to be removed")
-        return
-    yield changed("take", rules)
+    there = host.get_fact(Ports)["trusted"] or ()
+    if any(each in there for each in rules):
+        yield changed("take", rules)
+    else:
+        host.noop("firewalld has no rule of a former node")

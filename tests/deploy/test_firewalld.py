@@ -1,4 +1,4 @@
-"""A firewalld that blocks a node's ports, repaired by `gpu-node deploy`: a real one, in namespaces."""
+"""A firewalld that blocks the ports of a node, repaired by `gpu-node deploy`, in namespaces."""
 
 from __future__ import annotations
 
@@ -24,33 +24,86 @@ pytestmark = [
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    """Two nodes; the second has a firewalld as Debian installs it."""
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    """Nodes of which the second has a firewalld as Debian installs it."""
     with (
         tempfile.TemporaryDirectory(dir="/var/tmp") as folder,
-        walled.running(NAMES, Path(folder)) as running,
+        walled.running(getattr(request, "param", NAMES), Path(folder)) as running,
     ):
         running.nodes.on(SECOND, FIREWALLD)
         yield running
 
 
-def rules(site: Site, *options: str) -> list[str]:
-    command = " ".join(["firewall-cmd", *options, "--zone=public --list-rich-rules"])
-    return site.nodes.on(SECOND, command).splitlines()
+def rich(address: str, how: str = "accept") -> str:
+    return f'rule family="ipv4" source address="{address}" {how}'
 
 
+def add(site: Site, rule: str) -> None:
+    """Add a user's rule, now and for the next start."""
+    for option in ("", "--permanent"):
+        site.nodes.on(SECOND, f"firewall-cmd {option} --zone=public --add-rich-rule='{rule}'")
+
+
+def rules(site: Site) -> list[list[str]]:
+    """Return the rules of the zone: those of now, and of the next start."""
+    return [
+        sorted(site.nodes.on(SECOND, f"firewall-cmd {each} --list-rich-rules").splitlines())
+        for each in ("", "--permanent")
+    ]
+
+
+def record(site: Site) -> str:
+    return site.nodes.on(SECOND, f"[ ! -e {RECORD} ] || cat {RECORD}")
+
+
+@pytest.mark.parametrize("site", [(FIRST, SECOND, "a100-03")], indirect=True)
 def test_it_is_repaired_and_taken_back(site: Site) -> None:
-    """Named, repaired, proved from the peer, kept at the next start; restore removes our rule."""
+    """Proved from the peers, there after a start; a removal and a restore take our rules alone."""
     nodes = site.nodes
-    users = 'rule family="ipv4" source address="192.0.2.7" accept'
-    nodes.on(SECOND, f"firewall-cmd --zone=public --add-rich-rule='{users}'")
-    nodes.on(SECOND, f"firewall-cmd --permanent --zone=public --add-rich-rule='{users}'")
-    ours = f'rule family="ipv4" source address="{nodes.addresses[FIRST]}" accept'
-    report = site.run("drift", "--only", "ports", "--full")
-    print(report.stdout, report.stderr)
-    assert "ports.blocked" in report.stdout
-    done = site.run("deploy", "--areas", "ports", "--yes")
-    print(done.stdout, done.stderr)
-    assert done.returncode == 0
-    assert sorted(rules(site)) == sorted(rules(site, "--permanent")) == sorted([users, ours])
-    assert nodes.on(SECOND, f"cat {RECORD}") == f"public {nodes.addresses[FIRST]}\n"
+    first, _, third = (nodes.addresses[name] for name in nodes.holders)
+    users = rich("192.0.2.7")
+    add(site, users)
+    done = site.run("deploy", "FILE", "--areas", "ports", "--yes")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "repaired  a100-02  ports.blocked" in done.stdout
+    ours = [rich(first), rich(third)]
+    assert rules(site) == [sorted([users, *ours])] * 2
+    assert record(site) == f"public {first}\npublic {third}\n"
+    nodes.on(SECOND, AGAIN)
+    again = site.run("deploy", "FILE", "--areas", "ports", "--yes")
+    assert (again.returncode, again.stderr) == (0, ""), again.stdout + again.stderr
+    gone = site.run("remove", "a100-03", "--inventory", "FILE", "--yes")
+    assert gone.returncode == 0, gone.stdout + gone.stderr
+    assert rules(site) == [sorted([users, rich(first)])] * 2
+    assert record(site) == f"public {first}\n"
+    for _ in range(2):
+        back = site.run("restore", "FILE", SECOND, "--yes")
+        print(back.stdout, back.stderr)
+    assert rules(site) == [[users]] * 2
+    assert record(site) == ""
+    report = site.run("drift", "FILE", "--only", "ports")
+    assert "rejected (no route to host)" in report.stdout
+
+
+AGAIN = FIREWALLD.replace("dbus-daemon --system --fork\n", "kill $(cat /run/own.pid); sleep 1\n")
+
+
+def test_another_rule_blocks_first(site: Site) -> None:
+    """Nothing is kept, and the deploy says why."""
+    users = rich(f"{site.nodes.addresses[FIRST]}/24", "reject")
+    add(site, users)
+    done = site.run("deploy", "FILE", "--areas", "ports", "--yes")
+    assert done.returncode == 1
+    assert f"{FIRST} cannot connect in spite of its rules: nothing is kept" in done.stderr
+    assert rules(site)[1] == [users]
+    assert record(site) == ""
+
+
+def test_it_ended_after_the_report(site: Site) -> None:
+    """Nothing is changed, and the deploy says why."""
+    (site.nodes.folder / "systemctl").write_text("#!/bin/sh\nexit 0\n")
+    site.nodes.on(SECOND, "kill -9 $(cat /run/own.pid)")
+    done = site.run("deploy", "FILE", "--areas", "ports", "--yes")
+    assert done.returncode == 1
+    assert "firewalld: cannot be read, so it stays as it is: it does not run" in done.stderr
+    assert record(site) == ""

@@ -30,12 +30,14 @@ hosts:
 OWN = """mount -t tmpfs none /run
 for each in /etc /var/lib /var/backups; do
   mkdir -p /tmp/own$each/up /tmp/own$each/work
-  mount -t overlay none -o "lowerdir=$each,upperdir=/tmp/own$each/up,workdir=/tmp/own$each/work" $each
+  own=upperdir=/tmp/own$each/up,workdir=/tmp/own$each/work
+  mount -t overlay none -o "lowerdir=$each,$own" $each
 done
 mkdir -p /run/dbus
 """
 FIREWALLD = """dbus-daemon --system --fork
-firewalld --nopid
+firewalld --nofork --nopid >/dev/null 2>&1 &
+echo $! >/run/own.pid
 for each in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
   ! firewall-cmd -q --state 2>/dev/null || exit 0
   sleep 0.2
@@ -55,10 +57,11 @@ class Site:
     def __init__(self, nodes: Nodes, file: Path) -> None:
         self.nodes, self.file = nodes, file
 
-    def run(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of gpu-node."""
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run gpu-node with words, of which FILE is the inventory."""
+        given = [str(self.file) if each == "FILE" else each for each in words]
         return subprocess.run(
-            [Path(sys.executable).with_name("gpu-node"), command, str(self.file), *words],
+            [Path(sys.executable).with_name("gpu-node"), *given],
             env={**os.environ, "HOME": str(self.file.parent), "COLUMNS": "200"},
             capture_output=True,
             text=True,

@@ -15,11 +15,15 @@ from typing import Any
 
 import pytest
 
+from gpu_node.drift.engine.finding import OR
+from gpu_node.drift.engine.nodes import Nodes as Among
+from gpu_node.drift.engine.registry import RULES
 from gpu_node.facts.ports import trying
 from gpu_node.facts.ports.state import Firewall, PortsState, Tried, parse_firewall
 from gpu_node.facts.ports.trying import try_ports
-from gpu_node.facts.probe.peers import partners
+from gpu_node.facts.probe.peers import Peer, partners
 from gpu_node.facts.probe.shell import SBIN, shell
+from tests.drift import states
 from tests.verify import namespaces
 from tests.verify.namespaces import INTERFACE, Nodes
 
@@ -116,7 +120,7 @@ def input_rule(rule: str) -> str:
     ids=["the range", "a part", "host-prohibited", "reset", "iptables", "policy"],
 )
 def test_what_a_firewall_does(nodes: Nodes, script: str, ports: str | None) -> None:
-    """It is seen from the other node; the section names the chain where it is."""
+    """It is seen from the other node; the command that the finding prints lets it pass."""
     nodes.on(SECOND, script)
     found = tried(nodes)
     if ports is not None:
@@ -128,6 +132,57 @@ def test_what_a_firewall_does(nodes: Nodes, script: str, ports: str | None) -> N
     assert [each.split()[2].lower() for each in there.input] == ["input"]
     assert there.output == ()
     assert firewall(nodes, FIRST) == Firewall()
+    nodes.on(SECOND, printed(nodes, found))
+    assert to(tried(nodes), FIRST, SECOND) == OPEN
+
+
+def printed(nodes: Nodes, found: dict[str, PortsState]) -> str:
+    """Return the command that the finding about the second node prints."""
+    states_ = {
+        name: states.state().model_copy(
+            update={
+                "ports": each.model_copy(
+                    update={
+                        "firewall": firewall(nodes, name),
+                        "address": nodes.addresses[name],
+                        "interface": INTERFACE,
+                    }
+                )
+            }
+        )
+        for name, each in found.items()
+    }
+    peers = tuple(Peer(name=name, address=nodes.addresses[name]) for name in states_)
+    among = Among(SECOND, peers, states_)
+    (finding,) = RULES["ports.blocked"].findings(states_[SECOND], states.wanted(), among)
+    return finding.fix.split(OR)[-1].split("; then ")[0]
+
+
+@made
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("ufw"), reason="there is no ufw")
+def test_ufw(nodes: Nodes) -> None:
+    """It is named, and its command works; what it writes is the test's."""
+    nodes.on(
+        SECOND,
+        """for each in /etc /usr/share/ufw /var/lib; do
+  mkdir -p /tmp/own$each/up /tmp/own$each/work
+  own=upperdir=/tmp/own$each/up,workdir=/tmp/own$each/work
+  [ ! -d $each ] || mount -t overlay none -o "lowerdir=$each,$own" $each
+done
+ufw --force enable >&2
+""",
+    )
+    try:
+        found = tried(nodes)
+        assert set(to(found, FIRST, SECOND).ports) == {"dropped"}
+        assert firewall(nodes, SECOND).tools == ("ufw",)
+        command = printed(nodes, found)
+        assert command == f"ufw allow from {nodes.addresses[FIRST]}"
+        nodes.on(SECOND, command)
+        assert to(tried(nodes), FIRST, SECOND) == OPEN
+    finally:
+        nodes.on(SECOND, "ufw disable; umount /etc /var/lib; umount /usr/share/ufw || :")
 
 
 def firewall(nodes: Nodes, name: str) -> Firewall:
