@@ -1,10 +1,10 @@
 # Have firewalld accept all that comes from other nodes, by rich rules in a zone, which keep what else is in it: a source
 # that is bound to a zone would move all traffic of that address there. A reload would drop docker's rules.
-# Variables: action (try: at runtime, for some seconds; keep: from now on; take: remove), rules (lines ZONE ADDRESS), seconds,
-# record (the file with our rules of all runs), copy (of an earlier record, or empty: take what is not in it, and leave the
-# record as it is), backups
+# Variables: action (try: at runtime, for some seconds; keep: from now on; take: remove; back: as an earlier record has
+# it, and our record stays), rules (lines ZONE ADDRESS), seconds, record (the file with our rules of all runs), copy (of the
+# earlier record, for back), backups
 # Needs: writers closed place lock noted
-# shellcheck shell=sh disable=SC2154,SC2015
+# shellcheck shell=sh disable=SC2154
 PATH=$PATH:/usr/sbin:/sbin
 fail() { echo "gpu-node: firewalld: $1" >&2; exit 1; }
 # rule VERB OPTION...: of $zone and $address
@@ -14,37 +14,46 @@ rule() {
   case $address in (*:*) family=ipv6 ;; esac
   firewall-cmd -q --zone="$zone" "--$verb-rich-rule=rule family=\"$family\" source address=\"$address\" accept" "$@"
 }
+has() { rule query "$@" 2>/dev/null; }
 # changed VERB OPTION...: the same; ends this script where firewalld refuses
 changed() { output=$(rule "$@" 2>&1) || fail "$zone: $address: ${output:-it gives no reason}"; }
-removed() { ! rule query "$@" 2>/dev/null || changed remove "$@"; }
-state=$(firewall-cmd --state 2>&1) || fail "it does not run (${state:-no output}); nothing was changed: start it, and run again"
-stays=$(cat "$record" 2>/dev/null)
-[ -z "$copy" ] || rules=$(grep -vxF -f "$copy" "$record")
-while read -r zone address; do
-  [ -n "$address" ] || continue
-  case $action in
-    (try)
-      # What is read at the next start anyway needs no trial.
-      if rule query --permanent 2>/dev/null; then changed add; else changed add --timeout="$seconds"; fi
-      ;;
-    (keep)
-      # The rule is in the record before firewalld has it: a killed run leaves none that is unknown.
-      printf '%s\n%s %s\n' "$stays" "$zone" "$address" | sort -u | grep . | put "$record" ||
-        fail "$record cannot be written; nothing was changed"
-      stays=$(cat "$record")
-      changed add --permanent
-      removed
-      changed add
-      ;;
-    (take)
-      removed --permanent
-      removed
-      stays=$(printf '%s\n' "$stays" | grep -vxF "$zone $address")
-      ;;
-  esac
-done <<RULES
-$rules
-RULES
-[ "$action" = take ] && [ -z "$copy" ] || exit 0
-if [ -n "$stays" ]; then printf '%s\n' "$stays" | put "$record"; else kept "$record" '' && rm -f "$record"; fi ||
-  fail "$record cannot be written"
+# What is read at the next start anyway needs no trial.
+try() { if has --permanent; then changed add; else changed add --timeout="$seconds"; fi; }
+# The end of the trial's time would remove the rule of the trial.
+accept() {
+  changed add --permanent
+  ! has || changed remove
+  changed add
+}
+forget() {
+  ! has --permanent || changed remove --permanent
+  ! has || changed remove
+}
+# each COMMAND LINES
+each() {
+  while read -r zone address; do [ -z "$address" ] || "$1"; done <<END
+$2
+END
+}
+state=$(firewall-cmd --state 2>&1) ||
+  fail "it does not run (${state:-no output}); nothing was changed: start it, and run again"
+[ -e "$record" ] || [ "$action" = keep ] || record=/dev/null
+case $action in
+  (try) each try "$rules" ;;
+  (keep)
+    # A killed run leaves no rule that is not in the record.
+    { cat "$record" 2>/dev/null; printf '%s\n' "$rules"; } | sort -u | put "$record" ||
+      fail "$record cannot be written; nothing was changed"
+    each accept "$rules"
+    ;;
+  (take)
+    each forget "$rules"
+    stays=$(printf '%s\n' "$rules" | grep -vxF -f - "$record")
+    if [ -n "$stays" ]; then printf '%s\n' "$stays" | put "$record"; else kept "$record" '' && rm -f "$record"; fi ||
+      fail "$record cannot be written"
+    ;;
+  (back)
+    each forget "$(grep -vxF -f "$copy" "$record")"
+    each accept "$(grep -vxF -f "$record" "$copy")"
+    ;;
+esac

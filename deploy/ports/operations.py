@@ -29,7 +29,7 @@ _TRIED: Slot[AskAll[NodeState | None]] = Slot(AskAll)
 def changed(action: str, rules: Sequence[str] = (), copy: str = "") -> Script:
     """Return the command that tries, keeps or takes rules, each a zone and an address.
 
-    With `copy`, an earlier record, those that are not in it are taken.
+    With `back` the rules are as in `copy`, an earlier record.
     """
     words = {"action": action, "rules": "\n".join(rules), "seconds": str(TRIAL_SECONDS)}
     return script("firewalld", record=RECORD, copy=copy, backups=replacement.backups(), **words)

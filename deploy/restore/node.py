@@ -129,7 +129,7 @@ class NodeFiles:
         )
         try:
             if path == RECORD:
-                self._run(changed("take", copy=copy), _WRITE_SECONDS)
+                self._run(changed("back", copy=copy), _WRITE_SECONDS)
             shown = self._run(command, _WRITE_SECONDS).stdout_lines
         except Refused as error:
             return str(error), ()
