@@ -15,6 +15,7 @@ from typing import IO
 
 from paramiko import Channel, ECDSAKey
 
+from tests import firewalls
 from tests.onboarding.serving import serving
 from tests.verify import namespaces
 from tests.verify.namespaces import INTERFACE, Nodes
@@ -25,24 +26,6 @@ defaults:
   network: {interface: %s}
   firewall: {trust_nodes: true}
 hosts:
-"""
-# Each node has its own folders where firewalld and gpu-node write.
-OWN = """mount -t tmpfs none /run
-for each in /etc /var/lib /var/backups; do
-  mkdir -p /tmp/own$each/up /tmp/own$each/work
-  own=upperdir=/tmp/own$each/up,workdir=/tmp/own$each/work
-  mount -t overlay none -o "lowerdir=$each,$own" $each
-done
-mkdir -p /run/dbus
-"""
-FIREWALLD = """dbus-daemon --system --fork
-firewalld --nofork --nopid >/dev/null 2>&1 &
-echo $! >/run/own.pid
-for each in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-  ! firewall-cmd -q --state 2>/dev/null || exit 0
-  sleep 0.2
-done
-exit 1
 """
 # Without systemd it is asked itself.
 SYSTEMCTL = """#!/bin/sh
@@ -104,8 +87,8 @@ def running(names: Sequence[str], folder: Path) -> Iterator[Site]:
         key, lines, pins = ECDSAKey.generate(), [CLUSTER % INTERFACE], []
         key.write_private_key_file(str(folder / "key"))
         for number, name in enumerate(names, 1):
-            nodes.on(name, OWN)
             stack.callback(_ended, nodes, name)
+            firewalls.given(nodes, name)
             address = f"127.0.9.{number}"
             sshd = stack.enter_context(serving(folder / name, address))
             sshd.authorized, sshd.answer = [key], partial(_runs, nodes, name)

@@ -23,6 +23,7 @@ from gpu_node.facts.ports.state import Firewall, PortsState, Tried, parse_firewa
 from gpu_node.facts.ports.trying import try_ports
 from gpu_node.facts.probe.peers import Peer, partners
 from gpu_node.facts.probe.shell import SBIN, shell
+from tests import firewalls
 from tests.drift import states
 from tests.verify import namespaces
 from tests.verify.namespaces import INTERFACE, Nodes
@@ -160,20 +161,12 @@ def printed(nodes: Nodes, found: dict[str, PortsState]) -> str:
 
 @made
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("ufw"), reason="there is no ufw")
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="its package is unpacked")
 def test_ufw(nodes: Nodes) -> None:
     """It is named, and its command works; what it writes is the test's."""
-    nodes.on(
-        SECOND,
-        """for each in /etc /usr/share/ufw /var/lib; do
-  mkdir -p /tmp/own$each/up /tmp/own$each/work
-  own=upperdir=/tmp/own$each/up,workdir=/tmp/own$each/work
-  [ ! -d $each ] || mount -t overlay none -o "lowerdir=$each,$own" $each
-done
-ufw --force enable >&2
-""",
-    )
+    firewalls.given(nodes, SECOND)
     try:
+        nodes.on(SECOND, firewalls.UFW)
         found = tried(nodes)
         assert set(to(found, FIRST, SECOND).ports) == {"dropped"}
         assert firewall(nodes, SECOND).tools == ("ufw",)
@@ -182,7 +175,7 @@ ufw --force enable >&2
         nodes.on(SECOND, command)
         assert to(tried(nodes), FIRST, SECOND) == OPEN
     finally:
-        nodes.on(SECOND, "ufw disable; umount /etc /var/lib; umount /usr/share/ufw || :")
+        nodes.on(SECOND, f"ufw disable; {firewalls.BACK}")
 
 
 def firewall(nodes: Nodes, name: str) -> Firewall:
