@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parents[1] / ".lab" / "firewalls"
 PACKAGES = ("firewalld", "ufw")
 # Each node has its own folders where these and gpu-node write.
 OWN = """mount -t tmpfs none /run
-for each in /usr /etc /var/lib /var/backups; do
+for each in /usr /etc /var/lib /var/log /var/backups; do
   lower=$each
   [ ! -d "$unpacked$each" ] || lower=$unpacked$each:$each
   mkdir -p /tmp/own$each/up /tmp/own$each/work
@@ -28,8 +28,11 @@ for each in /usr /etc /var/lib /var/backups; do
 done
 mkdir -p /run/dbus
 """
-BACK = "umount -l /usr /etc /var/lib /var/backups /run"
-FIREWALLD = """dbus-daemon --system --fork
+BACK = "umount -l /usr /etc /var/lib /var/log /var/backups /run"
+# The package chooses the rules of polkit, if that is there, when it is installed.
+FIREWALLD = """actions=/usr/share/polkit-1/actions/org.fedoraproject.FirewallD1
+[ ! -e $actions.server.policy.choice ] || cp $actions.server.policy.choice $actions.policy
+dbus-daemon --system --fork
 firewalld --nofork --nopid >/dev/null 2>&1 &
 echo $! >/run/own.pid
 for each in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do

@@ -72,7 +72,7 @@ def _blame(at: At[PortsState], sources: Mapping[str, PortsState]) -> tuple[str, 
     states = {at.nodes.name: at.here, **sources}
     if closed := [name for name, each in states.items() if _firewall(each).closed]:
         return (
-            f"the rules of {ranges(closed)} are not readable without root",
+            f"the rules of {ranges(closed)} cannot be read: there is no root, or no nft",
             "as root there, see nft list ruleset and iptables -S, and accept what comes from "
             + ", ".join(addresses),
         )

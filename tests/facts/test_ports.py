@@ -184,6 +184,19 @@ def firewall(nodes: Nodes, name: str) -> Firewall:
 
 
 @made
+def test_without_the_program(nodes: Nodes) -> None:
+    """The kernel has rules that nothing reads: they are unknown, as in a container without nft."""
+    nodes.on(SECOND, input_rule(f"tcp dport {RANGE} drop"))
+    nodes.before[SECOND] = ["unshare", "--mount"]
+    try:
+        hidden = 'mount --bind /dev/null "$(command -v nft)"\n'
+        text = nodes.on(SECOND, SBIN + hidden + shell("ports/firewall"))
+    finally:
+        nodes.before[SECOND] = []
+    assert parse_firewall(text) == Firewall(closed=True)
+
+
+@made
 def test_firewalld_by_its_table(nodes: Nodes) -> None:
     """The zone of an interface, and that of all others; the chain of a zone that only accepts."""
     nodes.on(
