@@ -13,7 +13,9 @@ from gpu_node.drift.ports import rules
 def converge(plan: Plan) -> None:
     """Repair what the rules about ports found in firewalld."""
     if plan.repairs(rules.former_node):
-        ports.forget(name="Remove rules of firewalld", rules=rules.former_rules(plan.nodes))
+        ports.forget(
+            name="Remove rules of firewalld", rules=rules.former_rules(plan.state.ports, plan.nodes)
+        )
     if plan.repairs(rules.blocked):
         interface, addresses = plan.state.ports.interface, rules.others(plan.nodes)
         ports.trust(name="Try rules of firewalld", interface=interface, addresses=addresses)

@@ -124,19 +124,18 @@ def others(nodes: Nodes) -> list[str]:
     return sorted({each.ports.address for each in states.values()} - {""})
 
 
-def former_rules(nodes: Nodes) -> list[str]:
+def former_rules(here: PortsState, nodes: Nodes) -> list[str]:
     """Return our rules for addresses that no node has; none while that of a node is unknown."""
     there = {peer.name for peer in nodes.peers if peer.gpus != 0} - {nodes.name}
     addresses = {nodes.states[name].ports.address for name in there & nodes.states.keys()}
     if not there <= nodes.states.keys() or "" in addresses:
         return []
-    trusted = nodes.states[nodes.name].ports.trusted or ()
-    return [each for each in trusted if each.split()[1] not in addresses]
+    return [each for each in here.trusted or () if each.split()[1] not in addresses]
 
 
 @check("ports.former-node")
 def former_node(at: At[PortsState]) -> Iterator[Fault]:
-    if rules := former_rules(at.nodes):
+    if rules := former_rules(at.here, at.nodes):
         addresses = ", ".join(dict.fromkeys(each.split()[1] for each in rules))
         yield Fault("firewalld", f"accepts {addresses}", "the addresses of the nodes alone")
 
