@@ -1,8 +1,8 @@
-# Have firewalld accept all that comes from other nodes, by rich rules in a zone, which keep what else is in it: a source
-# that is bound to a zone would move all traffic of that address there. A reload would drop docker's rules.
+# Have firewalld accept all that comes from other nodes, by rich rules in the zone of an interface, which keep what else is
+# in it: a source that is bound to a zone would move all traffic of that address there. A reload would drop docker's rules.
 # Variables: action (try: at runtime, for some seconds; keep: from now on; take: remove; back: as an earlier record has
-# it, and our record stays), rules (lines ZONE ADDRESS), seconds, record (the file with our rules of all runs), copy (of the
-# earlier record, for back), backups
+# it, and our record stays), interface and addresses (for try and keep), seconds, rules (for take: lines ZONE ADDRESS), record
+# (the file with our rules of all runs, such lines), copy (of the earlier record, for back), backups
 # Needs: writers closed place lock noted
 # shellcheck shell=sh disable=SC2154
 PATH=$PATH:/usr/sbin:/sbin
@@ -17,8 +17,6 @@ rule() {
 has() { rule query "$@" 2>/dev/null; }
 # changed VERB OPTION...: the same; ends this script where firewalld refuses
 changed() { output=$(rule "$@" 2>&1) || fail "$zone: $address: ${output:-it gives no reason}"; }
-# What is read at the next start anyway needs no trial.
-try() { if has --permanent; then changed add; else changed add --timeout="$seconds"; fi; }
 # The end of the trial's time would remove the rule of the trial.
 accept() {
   changed add --permanent
@@ -37,14 +35,24 @@ END
 }
 state=$(firewall-cmd --state 2>&1) ||
   fail "it does not run (${state:-no output}); nothing was changed: start it, and run again"
+zone=$(firewall-cmd --get-zone-of-interface="$interface" 2>/dev/null) || zone=$(firewall-cmd --get-default-zone)
 [ -e "$record" ] || [ "$action" = keep ] || record=/dev/null
 case $action in
-  (try) each try "$rules" ;;
+  (try)
+    for address in $addresses; do
+      # What is read at the next start anyway needs no trial.
+      has || if has --permanent; then changed add; else changed add --timeout="$seconds"; fi
+    done
+    ;;
   (keep)
-    # A killed run leaves no rule that is not in the record.
-    { cat "$record" 2>/dev/null; printf '%s\n' "$rules"; } | sort -u | put "$record" ||
-      fail "$record cannot be written; nothing was changed"
-    each accept "$rules"
+    for address in $addresses; do
+      # What another program keeps is not ours. A killed run leaves no rule that is not in the record.
+      has --permanent || {
+        { cat "$record" 2>/dev/null; echo "$zone $address"; } | sort -u | put "$record" ||
+          fail "$record cannot be written"
+        accept
+      }
+    done
     ;;
   (take)
     each forget "$rules"

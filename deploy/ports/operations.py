@@ -17,62 +17,38 @@ from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.operations import Commands
 from gpu_node.deploy.ports.together import tried_again
 from gpu_node.facts.node import NodeState
-from gpu_node.facts.ports.firewalld import FirewalldMissing, Missing
 from gpu_node.facts.ports.state import RECORD, Ports
 from gpu_node.inventories.escape import visible
 
 # How long firewalld has rules that are not proved.
 TRIAL_SECONDS = 120
+_NOT_BLOCKED = {"open", "unknown"}
 _TRIED: Slot[AskAll[NodeState | None]] = Slot(AskAll)
 
 
-def changed(action: str, rules: Sequence[str] = (), copy: str = "") -> Script:
-    """Return the command that tries, keeps or takes rules, each a zone and an address.
-
-    With `back` the rules are as in `copy`, an earlier record.
-    """
-    words = {"action": action, "rules": "\n".join(rules), "seconds": str(TRIAL_SECONDS)}
-    return script("firewalld", record=RECORD, copy=copy, backups=replacement.backups(), **words)
-
-
-def _missing(interface: str, addresses: Sequence[str]) -> Missing:
-    fact = host.get_fact(FirewalldMissing, interface=interface, addresses=list(addresses))
-    return Missing.model_validate(fact)
+def changed(action: str, **variables: str) -> Script:
+    """Return the command that changes rules of firewalld; firewalld.sh says what it needs."""
+    known = {"seconds": str(TRIAL_SECONDS), "record": RECORD, "backups": replacement.backups()}
+    empty = dict.fromkeys(("interface", "addresses", "rules", "copy"), "")
+    return script("firewalld", action=action, **{**known, **empty, **variables})
 
 
 @operation()
-def trust(interface: str, addresses: Sequence[str]) -> Commands:
+def trust(interface: str, addresses: Sequence[str], keep: bool = False) -> Commands:
     """
     Have firewalld accept what comes from some addresses, for a time in which that is tried.
 
     + interface: that of the jobs, in whose zone the rules are
     + addresses: those of the other nodes
+    + keep: for good, if the other nodes reach this one by the rules of the trial
     """
-    missing = _missing(interface, addresses)
-    if missing.problem:
-        yield replacement.unread("firewalld", missing.problem)
-    elif missing.runtime:
-        yield changed("try", missing.runtime)
-    else:
-        host.noop("firewalld accepts these addresses")
-
-
-@operation()
-def keep(interface: str, addresses: Sequence[str]) -> Commands:
-    """
-    Keep these rules if the other nodes reach the node by them, also after firewalld starts again.
-
-    + interface: as of ``trust``
-    + addresses: as of ``trust``
-    """
-    missing = _missing(interface, addresses)
-    if missing.problem:
-        yield replacement.unread("firewalld", missing.problem)
-    elif missing.permanent:
+    if not addresses:
+        host.noop("no other node has an address")
+        return
+    if keep:
         yield FunctionCommand(is_reached, [], {})
-        yield changed("keep", missing.permanent)
-    else:
-        host.noop("firewalld keeps these addresses")
+    words = {"interface": interface, "addresses": " ".join(addresses)}
+    yield changed("keep" if keep else "try", **words)
 
 
 def is_reached(state: State, host: Host) -> bool:
@@ -81,9 +57,8 @@ def is_reached(state: State, host: Host) -> bool:
     results = (
         run_of(state).of(_TRIED).answers(state, lambda each: before.get(each.name), tried_again)
     )
-    now = {name: each for name, each in results.items() if each is not None}
-    blocked = [name for name, each in before.items() if not _reaches(each, host.name)]
-    left = [name for name in blocked if name not in now or not _reaches(now[name], host.name)]
+    blocked = (name for name, each in before.items() if _ends(each, host.name) - _NOT_BLOCKED)
+    left = [name for name in blocked if _ends(results.get(name), host.name) != {"open"}]
     if left:
         why = f"{', '.join(left)} cannot connect in spite of its rules"
         logger.error(
@@ -93,10 +68,10 @@ def is_reached(state: State, host: Host) -> bool:
     return not left
 
 
-def _reaches(state: NodeState, name: str) -> bool:
-    """Whether a node's connections to another one are open, or it tried none."""
-    tried = (state.ports.tried or {}).get(name)
-    return tried is None or {*tried.ports} == {"open"}
+def _ends(state: NodeState | None, name: str) -> set[str]:
+    """Return how a node's connections to another one ended; empty if it tried none."""
+    tried = state and (state.ports.tried or {}).get(name)
+    return {*tried.ports} if tried else set()
 
 
 @operation()
@@ -108,6 +83,6 @@ def forget(rules: Sequence[str]) -> Commands:
     """
     there = host.get_fact(Ports)["trusted"] or ()
     if any(each in there for each in rules):
-        yield changed("take", rules)
+        yield changed("take", rules="\n".join(rules))
     else:
         host.noop("firewalld has no rule of a former node")

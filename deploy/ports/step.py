@@ -19,4 +19,6 @@ def converge(plan: Plan) -> None:
     if plan.repairs(rules.blocked):
         interface, addresses = plan.state.ports.interface, rules.others(plan.nodes)
         ports.trust(name="Try rules of firewalld", interface=interface, addresses=addresses)
-        ports.keep(name="Keep rules of firewalld", interface=interface, addresses=addresses)
+        ports.trust(
+            name="Keep rules of firewalld", interface=interface, addresses=addresses, keep=True
+        )

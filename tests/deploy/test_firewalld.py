@@ -108,5 +108,5 @@ def test_it_ended_after_the_report(site: Site) -> None:
     site.nodes.on(SECOND, "kill -9 $(cat /run/own.pid)")
     done = site.run("deploy", "FILE", "--areas", "ports", "--yes")
     assert done.returncode == 1
-    assert "firewalld: cannot be read, so it stays as it is: it does not run" in done.stderr
+    assert "firewalld: it does not run (not running); nothing was changed: start it" in done.stderr
     assert record(site) == ""
