@@ -150,9 +150,12 @@ def files_of(inventory: str, limit: Iterable[str]) -> Iterator[str]:
         yield from (value for value in data.values() if isinstance(value, str) and os.sep in value)
 
 
-def wants_logins(inventory: str, limit: Iterable[str]) -> bool:
-    """Whether an inventory asks for logins between the nodes; contacts none."""
-    return any(data.get("ssh_mesh") is True for data in limited_data(inventory, limit).values())
+def wants(
+    inventory: str, limit: Iterable[str], key: str, values: Mapping[str, object] | None = None
+) -> bool:
+    """Whether a key is true of a node; `values` are in place of the inventory's; contacts none."""
+    hosts = limited_data(inventory, limit).values()
+    return any({**data, **(values or {})}.get(key) is True for data in hosts)
 
 
 def jobs_log_in(inventory: str, limit: Iterable[str]) -> bool:

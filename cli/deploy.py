@@ -55,7 +55,7 @@ def deploy(
                   gpu-node deploy inventories/lab.py --areas shm,limits --batch 25%
     """
     with loading():
-        from gpu_node.cli.asking import ask
+        from gpu_node.cli.asking import ask, wants
         from gpu_node.cli.keeping import keep_run
         from gpu_node.deploy.console import UserConsole
         from gpu_node.deploy.deployment import Deployment, size_of
@@ -70,7 +70,8 @@ def deploy(
             raise click.UsageError(f"--batch: {error}") from None
     console = UserConsole(yes)
     try:
-        asked = partial(ask, inventory, data=values)
+        ports = wants(inventory, limit, "firewall_trust_nodes", values)
+        asked = partial(ask, inventory, data=values, ports=ports)
         keep = partial(keep_run, inventory, "deploy")
         given = (inventory, limit, data, batch, dry, values)
         return Deployment(*given, console, asked, keep).done()

@@ -119,7 +119,7 @@ def drift(
             jobs_log_in,
             nodes_of,
             read_answers,
-            wants_logins,
+            wants,
         )
         from gpu_node.cli.output import check_given, check_not_read, chosen_format
         from gpu_node.facts.probe.request import MESH
@@ -141,7 +141,7 @@ def drift(
         from gpu_node.cli.reporting import check_only
 
         check_only(only, lambda: nodes_of(inventory, limit))
-    if mesh and not wants_logins(inventory, limit):
+    if mesh and not wants(inventory, limit, "ssh_mesh"):
         why = "the inventory asks for no logins between the nodes"
         problem = worded(f"{mesh!r}", why, "an inventory with ssh: {mesh: true}", "set it there")
         raise click.UsageError(f"--mesh: {problem}")

@@ -20,6 +20,7 @@ from gpu_node.deploy.env import step as env
 from gpu_node.deploy.limits import step as limits
 from gpu_node.deploy.nccl import step as nccl
 from gpu_node.deploy.network import step as network
+from gpu_node.deploy.ports import step as ports
 from gpu_node.deploy.restore import console
 from gpu_node.deploy.shm import step as shm
 from gpu_node.deploy.ssh import step as ssh
@@ -43,6 +44,7 @@ with contained(host):
         shm.converge(plan=node, **alone(host, "shm", CHANGE_SECONDS))
         limits.converge(plan=node, **alone(host, "limits", CHANGE_SECONDS))
         network.converge(plan=node, **alone(host, "network", CHANGE_SECONDS))
+        ports.converge(plan=node, **alone(host, "ports", CHANGE_SECONDS))
         env.converge(plan=node, **alone(host, "env", CHANGE_SECONDS))
         toolchain.converge(plan=node, **alone(host, "toolchain", DOWNLOAD_SECONDS))
         nccl.environments(

@@ -202,6 +202,14 @@ class NetworkWanted(Model):
     )
 
 
+class FirewallWanted(Model):
+    trust_nodes: fields.Switch | None = Field(
+        default=None,
+        title="whether firewalld accepts all that comes from the addresses of the other nodes; the "
+        "deploy tries ports between the nodes where it is true",
+    )
+
+
 class LauncherWanted(Model):
     SHORT = "kind"
 
@@ -295,6 +303,7 @@ class Areas(Model):
     proxy: ProxyWanted | None = None
     ssh: SshWanted | None = None
     network: NetworkWanted | None = None
+    firewall: FirewallWanted | None = None
     launcher: LauncherWanted | None = None
     jobs: JobsWanted | None = None
     env: variables.Variables | None = None

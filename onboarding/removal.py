@@ -22,6 +22,9 @@ from gpu_node.onboarding.journal import Journal
 from gpu_node.onboarding.run_pyinfra import Unfinished, pyinfra
 from gpu_node.onboarding.trust import host_keys as contact
 
+# The areas that know the other nodes, each with the key of a node's data.
+_KNOWING = {"ssh": "ssh_mesh", "ports": "firewall_trust_nodes"}
+
 
 def remove(site: Site, name: str, console: UserConsole, dry: bool = False) -> None:
     """Remove a node; an interrupted removal is finished, an unfinished onboarding cancelled.
@@ -154,12 +157,13 @@ def _forget_host_key(site: Site, cluster: Cluster, gone: Journal, console: UserC
 
 
 def _out_of_nodes(site: Site, gone: Journal, console: UserConsole) -> None:
-    """Have the other nodes rewrite their mesh, without the removed node."""
+    """Have the other nodes forget the removed node, in the areas that know it."""
     data = [site.cluster().data_of(name) for name in site.cluster().hosts]
-    if not any(each.get("ssh_mesh") for each in data):
+    areas = [area for area, key in _KNOWING.items() if any(each.get(key) for each in data)]
+    if not areas:
         return
     try:
-        pyinfra(site, WHOLE, areas="ssh")
+        pyinfra(site, WHOLE, areas=",".join(areas))
     except Unfinished as error:
         who = ", ".join(error.nodes) or "some node"
         raise Stopped(

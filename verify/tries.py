@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
 import gevent
+from typing_extensions import override
 
+from gpu_node.facts.ask.line_talk import LineTalk, wait
 from gpu_node.facts.probe.bounds import in_words, read_json
 from gpu_node.inventories.plurals import few
 from gpu_node.verify import causes, nodes, sessions
@@ -29,15 +31,14 @@ _MOST_SIZE = 16 << 20
 _SHOWN = 4
 
 
-class Parent:
-    """The session with a node's parent: a `Talk`; `ended` is why it has ended."""
+class Parent(LineTalk):
+    """The session with a node's parent, which ends without a line now and then."""
 
     def __init__(self, node: Node) -> None:
+        super().__init__()
         self.node = node
         self.answers: dict[int, RankOutput] = {}
-        self.is_ready, self.ended = False, ""
-        self._to_send: list[bytes] | None = []
-        self._sent, self._begun, self._last = time.monotonic(), bytearray(), ""
+        self.is_ready, self._sent = False, time.monotonic()
 
     def begin(self, script: str, seconds: int) -> None:
         """Begin its script, which runs until it is closed."""
@@ -45,47 +46,28 @@ class Parent:
 
     def _run(self, script: str, seconds: int) -> None:
         broken = sessions.launch(self.node, script, seconds, self)
-        self.ended = broken or f"{self.node.name}: its Python ended: {self._last or 'no output'}"
+        self.ended = broken or f"{self.node.name}: its Python ended: {self.last}"
 
-    def send(self, given: Mapping[str, object]) -> None:
-        """Send a try."""
-        if self._to_send is not None:
-            self._to_send.append(json.dumps(given).encode() + b"\n")
-
-    def close(self) -> None:
-        """Have it end."""
-        self._to_send = None
-
+    @override
     def more(self) -> bytes | None:
-        """Return the tries to send, or now and then an empty line."""
-        if self._to_send is None:
-            return None
-        now = time.monotonic()
-        if not self._to_send and now < self._sent + _BEAT_SECONDS:
-            return b""
-        sent, self._to_send, self._sent = b"".join(self._to_send) or b"\n", [], now
+        if time.monotonic() >= self._sent + _BEAT_SECONDS:
+            self.send(b"\n")
+        if sent := super().more():
+            self._sent = time.monotonic()
         return sent
 
-    def hear(self, stream: str, data: bytes) -> None:
-        """Take the answers in what it prints; other lines are kept as the reason of its end."""
-        self._begun += data
-        if b"\n" in data:
-            *lines, rest = bytes(self._begun).split(b"\n")
-            self._begun = bytearray(rest)
-            for line in (each.decode("utf-8", "replace") for each in lines):
-                if line.startswith(MARK):
-                    self._take(line.removeprefix(MARK))
-                else:
-                    self._last = line.strip()[:300] or self._last
-
-    def _take(self, text: str) -> None:
+    @override
+    def take(self, line: str) -> None:
+        if not line.startswith(MARK):
+            self.last = line[:300] or self.last
+            return
         try:
-            answer = read_json(text)
+            answer = read_json(line.removeprefix(MARK))
             self.is_ready = self.is_ready or answer.get("ready") is True
             if "id" in answer:
                 self.answers[int(answer["id"])] = nodes.parse_rank_output(str(answer["output"]))
         except Exception as error:  # of any class: the node's answer caused it
-            self._last = f"invalid answer: {in_words(error)}"
+            self.last = f"invalid answer: {in_words(error)}"
 
 
 class Tries:
@@ -107,13 +89,13 @@ class Tries:
         for each in self.start.placements:
             script = nodes.tries(self.start.run, each.python, seconds)
             self._parents[each.peer.name].begin(script, seconds + _LATE_SECONDS)
-        self._wait(lambda parent: parent.is_ready, self._parents, nodes.LOOK_SECONDS)
+        wait(self._parents.values(), nodes.LOOK_SECONDS, lambda parent: parent.is_ready)
 
     def close(self) -> None:
         """End the parents."""
         for each in self._parents.values():
             each.close()
-        self._wait(lambda parent: False, self._parents, _LATE_SECONDS)
+        wait(self._parents.values(), _LATE_SECONDS, lambda parent: False)
 
     def isolate(self, progress: Callable[[str], None]) -> float:
         """Try until nothing is left to find or the time is over; return the seconds left."""
@@ -144,15 +126,15 @@ class Tries:
             given: dict[str, object] = {"id": number, "first": first, "ranks": each.ranks}
             given |= {"world": start.ranks, "master": start.master, "port": port, "size": size}
             given |= {"backend": start.backend, "seconds": seconds}
-            self._parents[each.peer.name].send(given)
+            self._parents[each.peer.name].send(json.dumps(given).encode() + b"\n")
             first += each.ranks
         return start, number
 
     def _ended(self, start: Start, number: int, seconds: float) -> Tried:
         """Wait for the answers of a try, and judge it."""
         members = tuple(each.peer.name for each in start.placements)
-        self._wait(lambda parent: number in parent.answers, members, seconds)
         parents = {name: self._parents[name] for name in members}
+        wait(parents.values(), seconds, lambda parent: number in parent.answers)
         silent = [
             each.ended or f"{name}: no answer within {start.seconds} s"
             for name, each in parents.items()
@@ -161,14 +143,6 @@ class Tries:
         outputs = {name: each.answers.get(number, RankOutput()) for name, each in parents.items()}
         self.outputs[members] = outputs
         return judged(start, outputs, silent)
-
-    def _wait(
-        self, is_done: Callable[[Parent], bool], names: Iterable[str], seconds: float
-    ) -> None:
-        """Wait until it is so of these nodes' parents that have not ended."""
-        end, waited = time.monotonic() + seconds, [self._parents[name] for name in names]
-        while time.monotonic() < end and not all(each.ended or is_done(each) for each in waited):
-            gevent.sleep(0.02)
 
 
 def judged(start: Start, outputs: Mapping[str, RankOutput], silent: Sequence[str]) -> Tried:

@@ -8,7 +8,7 @@ from typing import Any
 from pyinfra.api import Host, State
 from pyinfra.api.exceptions import ConnectError
 
-from gpu_node.deploy.engine.plan import hooks
+from gpu_node.deploy.engine.plan import hooks, together
 from gpu_node.deploy.engine.run import Run, run_of
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.facts.ask.patience import GivenUp, Patience
@@ -37,7 +37,8 @@ def state_of(host: Host) -> NodeState:
     """Return the state of a host before the run; raises ProbeError."""
     patience = Patience(len(host.state.active_hosts))
     baseline = run_of(host.state).baseline
-    answer = baseline.answers(host.state, lambda each: _ask(each, patience))[host.name]
+    answers = baseline.answers(host.state, lambda each: _ask(each, patience), together)
+    answer = answers[host.name]
     if isinstance(answer, ProbeError):
         raise answer
     return answer

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from pyinfra.api import Host
 
@@ -19,6 +19,7 @@ from gpu_node.facts.node import NodeState
 from gpu_node.inventories.wanted import NodeWanted
 
 S = TypeVar("S", bound=Subject)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ class Hooks:
 
     # Settles what an interrupted run has left on a node, before anything else; whether it did.
     settle: Callable[[Host, NodeState], bool] = lambda host, state: False
+    # Returns the states of nodes with what they try together, before the run and at its proof.
+    together: Callable[[Mapping[Host, NodeState]], Mapping[Host, NodeState]] = dict
     # Raises ProbeError if a run cannot change a node.
     require: Callable[[Host, NodeState], None] = lambda host, state: None
     # Whether a run changes a node although no finding is fixable.
@@ -87,6 +90,15 @@ class Hooks:
     harmless: Callable[[str], tuple[str, ...]] = lambda disturbs: ()
     # The variables that scripts get by their line `# Given: NAME ...`.
     given: Mapping[str, str] = field(default_factory=dict)
+
+
+def together(answers: Mapping[Host, T]) -> dict[Host, T]:
+    """Return the answers of nodes, of which states have what these try together."""
+    states: Mapping[Host, NodeState]
+    states = {host: each for host, each in answers.items() if isinstance(each, NodeState)}
+    for hook in hooks():
+        states = hook.together(states)
+    return {**answers, **cast(Mapping[Host, T], states)}
 
 
 @cache

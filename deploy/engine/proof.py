@@ -10,7 +10,7 @@ from pyinfra.api.exceptions import PyinfraError
 from pyinfra.operations import python
 
 from gpu_node.deploy.engine.baseline import nodes_of, states
-from gpu_node.deploy.engine.plan import Plan
+from gpu_node.deploy.engine.plan import Plan, together
 from gpu_node.deploy.engine.planning import any_changes, findings_of
 from gpu_node.deploy.engine.run import node_of, run_of
 from gpu_node.deploy.engine.scope import part_of
@@ -67,8 +67,9 @@ def _ask_again(state: State, host: Host) -> bool:
 
 def _judge(state: State, host: Host, rules: Sequence[str]) -> bool:
     """Fail the node if an error or a fixable finding is left; without `rules` all are judged."""
-    nodes = run_of(state).nodes.items()
-    now = {name: node.proved_by for name, node in nodes if node.proved_by is not None}
+    asked = run_of(state).proof.answers(state, lambda each: node_of(each).proved_by, together)
+    now = {name: each for name, each in asked.items() if each is not None}
+    node_of(host).proved_by = now.get(host.name)
     if host.name not in now:  # ask_again has reported that there is no new session
         return False
     # The state of a node that left the run is unknown: no other node is compared with it.

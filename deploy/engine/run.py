@@ -29,17 +29,23 @@ class AskAll(Generic[T]):
     def __init__(self) -> None:
         self._result: AsyncResult[Mapping[str, T]] | None = None
 
-    def answers(self, state: State, ask: Callable[[Host], T]) -> Mapping[str, T]:
+    def answers(
+        self,
+        state: State,
+        ask: Callable[[Host], T],
+        then: Callable[[dict[Host, T]], Mapping[Host, T]] = dict,
+    ) -> Mapping[str, T]:
         """Return the result of `ask` for each node that is still in the run; called once each.
 
-        An error that it raises is raised for every node.
+        `then` returns what all of them give together. An error is raised for every node.
         """
         if self._result is None:
             result = self._result = AsyncResult()
             try:
                 hosts = list(state.active_hosts)
                 results = Pool(PARALLEL).map(ask, hosts)
-                result.set({host.name: each for host, each in zip(hosts, results, strict=True)})
+                given = then(dict(zip(hosts, results, strict=True)))
+                result.set({host.name: each for host, each in given.items()})
             except BaseException as error:
                 result.set_exception(error)
                 raise
@@ -95,6 +101,8 @@ class Run:
     day: date = field(default_factory=date.today)
     # The state of each node before the run.
     baseline: AskAll[NodeState | ProbeError] = field(default_factory=AskAll)
+    # Their states after it.
+    proof: AskAll[NodeState | None] = field(default_factory=AskAll)
     # How long the nodes wait for each other's answers at the proof.
     proof_patience: Patience | None = None
     # Whether an operation that breaks fails only its node.

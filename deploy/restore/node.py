@@ -12,6 +12,7 @@ from gpu_node.deploy.engine.scripts import script, text
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.changes import LONGEST, MOST_SHOWN
 from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, Trial, settled
+from gpu_node.deploy.ports.operations import changed
 from gpu_node.deploy.restore.records import (
     MOST_BYTES,
     MOST_LINES,
@@ -22,6 +23,7 @@ from gpu_node.deploy.restore.records import (
 from gpu_node.drift.ssh.sudo import becoming_root
 from gpu_node.facts.ask.execute import NoAnswer, Rights, execute
 from gpu_node.facts.limits.confirmed import SSHD, is_confirmed
+from gpu_node.facts.ports.state import RECORD
 from gpu_node.facts.probe.lines import decoded, lines_of
 from gpu_node.facts.probe.records import ABSENT, line_of
 from gpu_node.facts.probe.redaction import redacted
@@ -113,18 +115,21 @@ class NodeFiles:
         locks_out = is_confirmed(path)
         reload = text("reload_sshd") if path.startswith(SSHD) else ""
         again = "600" if path.endswith("/.ssh/authorized_keys") else "644"
+        copy = "/dev/null" if is_removed else f"{self.top}/{target.backup}{path}"
         command = replacement.put_back(
             path,
             user,
             target.now,
             target.before,
-            "/dev/null" if is_removed else f"{self.top}/{target.backup}{path}",
+            copy,
             confirm_seconds=CONFIRM_SECONDS if locks_out else 0,
             then=reload,
             mode=again if is_removed else target.mode,
             owners="" if is_removed else target.owners,
         )
         try:
+            if path == RECORD:
+                self._run(changed("back", copy=copy), _WRITE_SECONDS)
             shown = self._run(command, _WRITE_SECONDS).stdout_lines
         except Refused as error:
             return str(error), ()

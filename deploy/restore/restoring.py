@@ -25,6 +25,7 @@ from gpu_node.deploy.restore.records import (
 from gpu_node.deploy.ssh.root import require_sudo
 from gpu_node.facts.ask.gather import NotConnected, chosen, connect, host_data
 from gpu_node.facts.ask.session import ProbeError, close
+from gpu_node.facts.ports.state import RECORD
 from gpu_node.facts.probe.records import ABSENT
 from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.inventories.errors import shown, worded
@@ -218,7 +219,7 @@ def _live(writes: Sequence[Target]) -> list[str]:
     return [
         f"{path}: {place.live}{f': {place.then}' if place.then else ''}"
         for path, place in found
-        if place is not None and place.live
+        if place is not None and place.live and path != RECORD
     ]
 
 

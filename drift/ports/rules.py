@@ -16,6 +16,7 @@ _ENDED = {
     "rejected": "rejected (no route to host)",
     "reset": "refused, although it listens",
 }
+_BY_DEPLOY = "set firewall: {trust_nodes: true} in the inventory, and gpu-node deploy repairs it"
 _THIRDS = ("low", "middle", "high")
 _ON_THE_WAY = (
     "not on these nodes, which have no rule: something on the way drops or rejects it, such as a "
@@ -30,12 +31,16 @@ def blocked(at: At[PortsState]) -> Iterator[Fault]:
     for outcomes, names in gathered(failed).items():
         is_all = 1 < len(names) == len(at.nodes.states.keys() - {at.nodes.name})
         cause, fix = _blame(at, {name: at.nodes.states[name].ports for name in names})
+        by_firewalld = _firewall(at.here).tools == ("firewalld",)
+        is_trusted = at.wanted.firewall is not None and at.wanted.firewall.trust_nodes is True
         yield Fault(
             subject=f"ports from {'all other nodes' if is_all else ranges(names)}",
             found=f"{_ended(outcomes)} of {first}-{last}",
             wanted=f"connections accepted in {first}-{last}",
             cause=cause,
             fix=fix,
+            fixable=by_firewalld and is_trusted,
+            deploy=_BY_DEPLOY if by_firewalld and not is_trusted else "",
         )
 
 
@@ -67,7 +72,7 @@ def _blame(at: At[PortsState], sources: Mapping[str, PortsState]) -> tuple[str, 
     states = {at.nodes.name: at.here, **sources}
     if closed := [name for name, each in states.items() if _firewall(each).closed]:
         return (
-            f"the rules of {ranges(closed)} are not readable without root",
+            f"the rules of {ranges(closed)} cannot be read: there is no root, or no nft",
             "as root there, see nft list ruleset and iptables -S, and accept what comes from "
             + ", ".join(addresses),
         )
@@ -88,9 +93,15 @@ def _rule(
         return "ufw", " && ".join(f"ufw allow from {each}" for each in addresses)
     if hook == "input" and "firewalld" in firewall.tools:
         zone = firewall.zones.get(state.interface) or firewall.zones.get("-") or "unknown"
-        trusted = " ".join(["--zone=trusted", *(f"--add-source={each}" for each in addresses)])
-        # Now and for the next boot: a reload would drop what docker and others have added.
-        command = f"firewall-cmd {trusted} && firewall-cmd --permanent {trusted}"
+        # The zone keeps what else is in it. Now and for the next boot: a reload would drop what
+        # docker and others have added.
+        family = "ipv6" if version == "ip6" else "ipv4"
+        rules = (
+            f'--add-rich-rule=\'rule family="{family}" source address="{each}" accept\''
+            for each in addresses
+        )
+        added = " ".join([f"--zone={zone}", *rules])
+        command = f"firewall-cmd {added} && firewall-cmd --permanent {added}"
         return f"firewalld (zone {zone} of {state.interface})", command
     chains = firewall.input if hook == "input" else firewall.output
     chain = next((each for each in chains if each.split()[0] in (version, "inet")), "")
@@ -105,6 +116,28 @@ def _rule(
         f"the nft chain {chain}",
         f"{command}; then write it into the file that is loaded at boot",
     )
+
+
+def others(nodes: Nodes) -> list[str]:
+    """Return the addresses for jobs of the other nodes, as far as they are known."""
+    states = {name: each for name, each in nodes.states.items() if name != nodes.name}
+    return sorted({each.ports.address for each in states.values()} - {""})
+
+
+def former_rules(here: PortsState, nodes: Nodes) -> list[str]:
+    """Return our rules for addresses that no node has; none while that of a node is unknown."""
+    there = {peer.name for peer in nodes.peers if peer.gpus != 0} - {nodes.name}
+    addresses = {nodes.states[name].ports.address for name in there & nodes.states.keys()}
+    if not there <= nodes.states.keys() or "" in addresses:
+        return []
+    return [each for each in here.trusted or () if each.split()[1] not in addresses]
+
+
+@check("ports.former-node")
+def former_node(at: At[PortsState]) -> Iterator[Fault]:
+    if rules := former_rules(at.here, at.nodes):
+        addresses = ", ".join(dict.fromkeys(each.split()[1] for each in rules))
+        yield Fault("firewalld", f"accepts {addresses}", "the addresses of the nodes alone")
 
 
 @check("ports.untried")

@@ -29,6 +29,8 @@ fi
       "$tables" -S 2>/dev/null || echo closed
     done
   done
+  # Its rules are there, and no program that lists them.
+  [ -z "$nft" ] || echo closed
 } | awk '
   function show(text) { if (!(text in shown)) { shown[text]; if (++lines <= 64) print text } }
   $1 == "closed" { show($1); next }

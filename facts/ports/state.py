@@ -11,7 +11,12 @@ from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.probe.readers import by_word
 from gpu_node.facts.probe.shell import SBIN, shell
 
-SECTIONS = (Section("ports.firewall", SBIN + shell("ports/firewall"), root=True, light=True),)
+# Lines `ZONE ADDRESS` of the rules that the deploy has added to firewalld.
+RECORD = "/var/lib/gpu-node/firewall"
+SECTIONS = (
+    Section("ports.firewall", SBIN + shell("ports/firewall"), root=True, light=True),
+    Section("ports.trusted", f"[ ! -e {RECORD} ] || cat {RECORD}", light=True),
+)
 # "dropped": no answer; "rejected": no route to host; "reset": refused, though the peer listens.
 # "unknown" never counts as open.
 Outcome = Literal["open", "dropped", "rejected", "reset", "unknown"]
@@ -21,6 +26,7 @@ _CHAIN = checked.Form(
     "family, table and name of a chain",
     re.compile(rf"(ip|ip6|inet|netdev|bridge|arp) {_WORD} {_WORD}"),
 )
+TRUSTED = checked.Form("a zone and an address", re.compile(rf"{_WORD} [0-9a-fA-F.:]{{2,45}}"))
 
 
 class Firewall(State):
@@ -54,10 +60,12 @@ class PortsState(State):
 
     `tried` has the other nodes by name; None where nothing was tried, and `untried` says why, ""
     where it was not to be. The others connected to `address`, in the ports `first` to `last`, from
-    which the node's kernel chooses. `interface` is that of the address.
+    which the node's kernel chooses. `interface` is that of the address. `trusted` has zone and
+    address of each rule that the deploy has added to firewalld.
     """
 
     firewall: Firewall | None
+    trusted: tuple[str, ...] | None = ()
     tried: dict[str, Tried] | None = None
     untried: str = ""
     address: str = ""
@@ -75,7 +83,15 @@ def parse_firewall(text: str) -> Firewall:
     return Firewall.model_validate(found)
 
 
-PARSERS: Parsers = {"ports.firewall": ("firewall", parse_firewall)}
+def parse_trusted(text: str) -> tuple[str, ...]:
+    """Parse lines of a zone and an address."""
+    return tuple(map(TRUSTED, text.splitlines()))
+
+
+PARSERS: Parsers = {
+    "ports.firewall": ("firewall", parse_firewall),
+    "ports.trusted": ("trusted", parse_trusted),
+}
 
 
 class Ports(AreaFact):

@@ -6,17 +6,18 @@ It runs in a second command over the session of the probe, and ends with it.
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import gevent
 from pyinfra.api import Host
+from typing_extensions import override
 
 from gpu_node.facts.ask.execute import NoAnswer, execute
 from gpu_node.facts.ask.gather import Answer
+from gpu_node.facts.ask.line_talk import LineTalk, wait
 from gpu_node.facts.ports.state import Outcome, Tried
 from gpu_node.facts.probe.bounds import in_words, short
 from gpu_node.facts.probe.peers import partners
@@ -40,21 +41,19 @@ _FAILED: Mapping[str, Outcome] = {
 }
 
 
-class _Program:
-    """The session with a node's program: a `Talk`. What it prints is bounded and checked."""
+class _Program(LineTalk):
+    """The session with a node's program; what it prints is bounded and checked."""
 
     def __init__(self, host: Host, address: str) -> None:
-        # Where it listens, and from where it connects; why it has ended.
-        self.address, self.ended = address, ""
+        super().__init__()
+        # Where it listens, and from where it connects.
+        self.address = address
         self.range, self.ports = (0, 0), tuple[int, ...]()
         self.peers: tuple[str, ...] = ()
         # By what was sent: the peer, and the port where it is about one.
         self.results: dict[str, str] = {}
         self.is_tried = self.listens = False
-        self._to_send: bytes | None = b""
-        # Of each stream the line that has begun.
-        self._begun: dict[str, bytes] = {}
-        self._size, self._last = 0, "no output"
+        self._size = 0
         gevent.spawn(self._run, host)
 
     def _run(self, host: Host) -> None:
@@ -67,7 +66,7 @@ class _Program:
             script = assigned(program=PROGRAM, address=self.address) + shell("ports/start")
             script = as_training_user(request.user, script)
             execute(connector, script, LIFE_SECONDS, {"_sudo": bool(asks)}, self)
-            self.ended = f"its program ended: {self._last}"
+            self.ended = f"its program ended: {self.last}"
         except NoAnswer as error:
             self.ended = str(error)
         except Exception as error:  # of any class: the node's answer caused it
@@ -76,27 +75,19 @@ class _Program:
     def try_peers(self, peers: Mapping[str, _Program]) -> None:
         """Have it connect to others."""
         lines = [" ".join([each.address, *map(str, each.ports)]) for each in peers.values()]
-        self.peers, self._to_send = tuple(peers), "\n".join([*lines, "go", ""]).encode()
+        self.peers = tuple(peers)
+        self.send("\n".join([*lines, "go", ""]).encode())
 
-    def close(self) -> None:
-        """Have it end."""
-        self._to_send = None
-
-    def more(self) -> bytes | None:
-        """Return what is to be sent."""
-        sent, self._to_send = self._to_send, None if self._to_send is None else b""
-        return sent
-
+    @override
     def hear(self, stream: str, data: bytes) -> None:
-        """Take whole lines of what it prints; raises OverflowError, which ends it."""
+        """Raises OverflowError, which ends it."""
         self._size += len(data)
         if self._size > _MOST_BYTES:
             raise OverflowError("it sends more than an answer")
-        *lines, self._begun[stream] = (self._begun.get(stream, b"") + data).split(b"\n")
-        for line in lines:
-            self._take(line.decode("utf-8", "replace").strip())
+        super().hear(stream, data)
 
-    def _take(self, line: str) -> None:
+    @override
+    def take(self, line: str) -> None:
         # A start file may have printed something before it that has no end of line.
         if not self.ports and (match := _READY.search(line)):
             first, last, *ports = map(int, match.groups())
@@ -107,7 +98,7 @@ class _Program:
         elif line in ("tried", "listens"):
             self.is_tried, self.listens = True, line == "listens"
         else:
-            self._last = short(line) or self._last
+            self.last = short(line) or self.last
 
     @property
     def has_failed(self) -> bool:
@@ -141,7 +132,8 @@ def with_ports(
     for host, answer in answers.items():
         fields = {**found[host.name], **results.get(host.name, {})}
         if fields and answer.state is not None:
-            ports = answer.state.ports.model_copy(update=fields)
+            blank = {"tried": None, "untried": ""}
+            ports = answer.state.ports.model_copy(update={**blank, **fields})
             state = answer.state.model_copy(update={"ports": ports})
             made[host] = replace(answer, state=state)
     return made
@@ -154,18 +146,18 @@ def try_ports(ends: Mapping[Host, str]) -> dict[str, dict[str, Any]]:
     """
     programs = {host.name: _Program(host, address) for host, address in ends.items()}
     try:
-        _wait(programs.values(), READY_SECONDS, lambda each: bool(each.ports))
+        wait(programs.values(), READY_SECONDS, lambda each: bool(each.ports))
         ready = {name: each for name, each in programs.items() if each.ports and not each.ended}
         names = [*ready]
         for place, each in enumerate(ready.values()):
             others = [names[other] for other in partners(len(names), place)]
             each.try_peers({name: ready[name] for name in others})
-        _wait(ready.values(), TRY_SECONDS, lambda each: each.is_tried)
+        wait(ready.values(), TRY_SECONDS, lambda each: each.is_tried)
     finally:
         for each in programs.values():
             each.close()
     if any(each.has_failed for each in ready.values()):
-        _wait(ready.values(), CONFIRM_SECONDS, lambda each: each.listens)
+        wait(ready.values(), CONFIRM_SECONDS, lambda each: each.listens)
     return {name: _found(each, ready) for name, each in programs.items()}
 
 
@@ -175,12 +167,3 @@ def _found(program: _Program, ready: Mapping[str, _Program]) -> dict[str, Any]:
         return {"untried": program.ended or f"its program does not answer within {seconds} s"}
     tried = {name: program.tried(at, ready[name]) for at, name in enumerate(program.peers)}
     return {"tried": tried, "first": program.range[0], "last": program.range[1]}
-
-
-def _wait(
-    programs: Collection[_Program], seconds: float, is_done: Callable[[_Program], bool]
-) -> None:
-    """Wait until it is so of those that have not ended."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end and not all(each.ended or is_done(each) for each in programs):
-        gevent.sleep(0.01)

@@ -15,11 +15,16 @@ from typing import Any
 
 import pytest
 
+from gpu_node.drift.engine.finding import OR
+from gpu_node.drift.engine.nodes import Nodes as Among
+from gpu_node.drift.engine.registry import RULES
 from gpu_node.facts.ports import trying
 from gpu_node.facts.ports.state import Firewall, PortsState, Tried, parse_firewall
 from gpu_node.facts.ports.trying import try_ports
-from gpu_node.facts.probe.peers import partners
+from gpu_node.facts.probe.peers import Peer, partners
 from gpu_node.facts.probe.shell import SBIN, shell
+from tests import firewalls
+from tests.drift import states
 from tests.verify import namespaces
 from tests.verify.namespaces import INTERFACE, Nodes
 
@@ -116,7 +121,7 @@ def input_rule(rule: str) -> str:
     ids=["the range", "a part", "host-prohibited", "reset", "iptables", "policy"],
 )
 def test_what_a_firewall_does(nodes: Nodes, script: str, ports: str | None) -> None:
-    """It is seen from the other node; the section names the chain where it is."""
+    """It is seen from the other node; the command that the finding prints lets it pass."""
     nodes.on(SECOND, script)
     found = tried(nodes)
     if ports is not None:
@@ -128,11 +133,67 @@ def test_what_a_firewall_does(nodes: Nodes, script: str, ports: str | None) -> N
     assert [each.split()[2].lower() for each in there.input] == ["input"]
     assert there.output == ()
     assert firewall(nodes, FIRST) == Firewall()
+    nodes.on(SECOND, printed(nodes, found))
+    assert to(tried(nodes), FIRST, SECOND) == OPEN
+
+
+def printed(nodes: Nodes, found: dict[str, PortsState]) -> str:
+    """Return the command that the finding about the second node prints."""
+    states_ = {
+        name: states.state().model_copy(
+            update={
+                "ports": each.model_copy(
+                    update={
+                        "firewall": firewall(nodes, name),
+                        "address": nodes.addresses[name],
+                        "interface": INTERFACE,
+                    }
+                )
+            }
+        )
+        for name, each in found.items()
+    }
+    peers = tuple(Peer(name=name, address=nodes.addresses[name]) for name in states_)
+    among = Among(SECOND, peers, states_)
+    (finding,) = RULES["ports.blocked"].findings(states_[SECOND], states.wanted(), among)
+    return finding.fix.split(OR)[-1].split("; then ")[0]
+
+
+@made
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("apt-get"), reason="its package is unpacked")
+def test_ufw(nodes: Nodes) -> None:
+    """It is named, and its command works; what it writes is the test's."""
+    firewalls.given(nodes, SECOND)
+    try:
+        nodes.on(SECOND, firewalls.UFW)
+        found = tried(nodes)
+        assert set(to(found, FIRST, SECOND).ports) == {"dropped"}
+        assert firewall(nodes, SECOND).tools == ("ufw",)
+        command = printed(nodes, found)
+        assert command == f"ufw allow from {nodes.addresses[FIRST]}"
+        nodes.on(SECOND, command)
+        assert to(tried(nodes), FIRST, SECOND) == OPEN
+    finally:
+        nodes.on(SECOND, f"ufw disable; {firewalls.BACK}")
 
 
 def firewall(nodes: Nodes, name: str) -> Firewall:
     """Return what the probe says of a node's firewall."""
     return parse_firewall(nodes.on(name, SBIN + shell("ports/firewall")))
+
+
+@made
+def test_without_the_program(nodes: Nodes) -> None:
+    """The kernel has rules that nothing reads: they are unknown, as in a container without nft."""
+    nodes.on(SECOND, input_rule(f"tcp dport {RANGE} drop"))
+    nodes.before[SECOND] = ["unshare", "--mount"]
+    try:
+        hidden = 'mount --bind /dev/null "$(command -v nft)"\n'
+        text = nodes.on(SECOND, SBIN + hidden + shell("ports/firewall"))
+    finally:
+        nodes.before[SECOND] = []
+    assert parse_firewall(text) == Firewall(closed=True)
 
 
 @made

@@ -60,13 +60,13 @@ def test_what_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     parent = Parent(node())
     assert parent.more() == b""
-    parent.send({"id": 1})
-    parent.send({"id": 2})
+    parent.send(b'{"id": 1}\n')
+    parent.send(b'{"id": 2}\n')
     assert (parent.more(), parent.more()) == (b'{"id": 1}\n{"id": 2}\n', b"")
     now[0] += 11
     assert (parent.more(), parent.more()) == (b"\n", b"")
     parent.close()
-    parent.send({"id": 3})
+    parent.send(b'{"id": 3}\n')
     assert parent.more() is None
 
 
