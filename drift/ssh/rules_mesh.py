@@ -56,6 +56,10 @@ from gpu_node.inventories.wanted import NodeWanted
 
 _WAITS = "launchers start their ranks over ssh: this one never starts, and the others wait for it"
 _AS_THEY_ARE = "the nodes of the inventory, as they are"
+_MOUNTED = (
+    f"{HOSTS} is a mount, as docker and podman make it in a container, and no deploy can replace "
+    "it: start it with --add-host {}"
+)
 _PUNISHED = (
     "its sshd refuses this node's address for a while, because earlier logins from there failed "
     "(PerSourcePenalties)"
@@ -100,16 +104,23 @@ def unresolved(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[L
             cause="deepspeed and mpirun log in to the names of their hostfile, torchrun's c10d "
             "rendezvous uses the first node's; where a node's own name means loopback, as in "
             "Debian's line 127.0.1.1, gloo listens where no other node can connect",
-            fix=_without(peer, other) if other else _line_for(has_line, installers),
+            fix=_without(peer, other)
+            if other
+            else _MOUNTED.format(f"{peer.name}:{next(iter(expected), peer.address)}")
+            if hosts.is_mount
+            else _line_for(has_line, installers),
             fixable=other is None
+            and not hosts.is_mount
             and (not has_line or installers is not None)
             and bool(expected)
             and hosts.block.is_whole,
             kind="line" if other else "installers" if installers else "",
-            wants="their addresses in the inventory",
+            wants="the addresses that the inventory has for them",
             fixes=f"remove their names from the other lines of {HOSTS}, such as line {other.line}: "
             f"{other.text.strip()}"
             if other
+            else f"{_MOUNTED.format('NAME:ADDRESS')} for each"
+            if hosts.is_mount
             else _lines_for(has_line),
         )
 
@@ -174,7 +185,8 @@ def block_outdated(at: At) -> Iterator[Fault]:
     if ssh.hosts is not None:
         healed = {each.peer for each in unresolved(at.node, at.wanted, nodes) if each.fixable}
         hosts = _less(hosts_wanted(at.node, nodes), healed)
-        yield from _outdated(HOSTS, ssh.hosts.block, hosts, nodes)
+        for fault in _outdated(HOSTS, ssh.hosts.block, hosts, nodes):
+            yield replace(fault, fixable=fault.fixable and not ssh.hosts.is_mount)
 
 
 def _less(lines: Lines, nodes: Collection[str]) -> Lines:
