@@ -93,7 +93,14 @@ def check(inventory: str) -> None:
     of_file = ("all", Path(inventory).stem)
     own = dict.fromkeys(each for _, groups in hosts.values() for each in groups)
     named = [each for each in own if each not in of_file]
-    found = f"{_named(list(hosts), 'node')}; {_named(named, 'group')}"
+    unused = [each for each in places.groups if each not in own]
+    parts = [
+        _named(list(hosts), "node"),
+        *([_named(named, "group")] if named or not unused else []),
+    ]
+    if unused:
+        parts.append(f"{counted(len(unused), 'group')} without a node ({', '.join(unused)})")
+    found = "; ".join(parts)
     ends = f"; no error, {counted(len(warnings), 'warning')}" if warnings else "; no error"
     click.echo(f"{inventory}: {found}{ends}")
     for text in warnings:

@@ -111,6 +111,14 @@ def test_a_rule_is_judged_where_it_says(rule: Rule) -> None:
             assert not fires(rule, case, kept), f"{rule.id} needs none of {names}: {case}"
 
 
+def bare_of(change: dict[str, Any]) -> dict[str, Any]:
+    """A change of the healthy node that also has no GPU."""
+    less = {"driver": {"devices": [], "smi": None, "processes": None}}
+    whole = merged(change, less)
+    assert isinstance(whole, dict)
+    return whole
+
+
 ON_SOME = [each for each in RULES.values() if each.judged_on]
 
 
@@ -118,9 +126,10 @@ ON_SOME = [each for each in RULES.values() if each.judged_on]
 def test_a_rule_is_judged_on_the_nodes_that_it_says(rule: Rule) -> None:
     """Where no key asks for it, what is too little for training is so on a node that trains."""
     nothing = NodeWanted.from_data({"address": "192.0.2.10"})
-    bare: dict[str, Any] = {"driver": {"devices": [], "smi": None, "processes": None}}
-    changes = [case.data.get("found") or {} for case in cases(rule) if "nodes" not in case.data]
-    found = [states.state(each) for case in changes for each in (case, merged(case, bare))]
+    changes: list[dict[str, Any]] = [
+        case.data.get("found") or {} for case in cases(rule) if "nodes" not in case.data
+    ]
+    found = [states.state(each) for case in changes for each in (case, bare_of(case))]
     firing = [
         trains(each, nothing)
         for each in found
