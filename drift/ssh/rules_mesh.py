@@ -115,7 +115,7 @@ def unresolved(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[L
             and bool(expected)
             and hosts.block.is_whole,
             kind="line" if other else "installers" if installers else "",
-            wants="the addresses that the inventory has for them",
+            wants="the addresses that the inventory has",
             fixes=f"remove their names from the other lines of {HOSTS}, such as line {other.line}: "
             f"{other.text.strip()}"
             if other
