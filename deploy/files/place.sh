@@ -28,7 +28,7 @@ renamed() {
   [ ! -d "$2" ] && mv -f -- "$1" "$2"
 }
 
-# why_not_renamed FILE: a file that is a mount keeps its place, whoever renames another one to it.
+# why_not_renamed FILE: a file that is a mount keeps its place, also where root renames another one to it.
 why_not_renamed() {
   file=$1 awk '{ gsub(/\\040/, " ", $5) } $5 == ENVIRON["file"] { found = 1 } END { exit !found }' \
     /proc/self/mountinfo 2>/dev/null || {
