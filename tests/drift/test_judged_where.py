@@ -113,7 +113,7 @@ def test_a_rule_is_judged_where_it_says(rule: Rule) -> None:
 
 def bare_of(change: dict[str, Any]) -> dict[str, Any]:
     """A change of the healthy node that also has no GPU."""
-    less = {"driver": {"devices": [], "smi": None, "processes": None}}
+    less: dict[str, Any] = {"driver": {"devices": [], "smi": None, "processes": None}}
     whole = merged(change, less)
     assert isinstance(whole, dict)
     return whole
