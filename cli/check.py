@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 _ITSELF = "each machine means itself by it, so no other node can connect to this one"
 _SHOWS = "write the address of the node: there, ip address shows it"
 
+# Of a mesh whose nodes have different training users.
+_NAMELESS = "that of ssh's configuration"
+_OTHER_USER = "no key is let in as another user, so no login works between them"
+_ONE_USER = "give all one user that each node has, such as launcher: {{user: {}}}"
+
 
 @click.command(short_help="Check INVENTORY alone; contacts no node.")
 @click.argument("inventory", callback=words.inventory_file, shell_complete=completion.files)
@@ -29,8 +34,8 @@ def check(inventory: str) -> None:
 
     INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). Lists all errors: file,
     line, key, what is found, what is allowed, and what to write. Warns of an address by which each
-    machine means itself, in a cluster of several nodes, and of checks that are on again: the last
-    day of their entry is over.
+    machine means itself, in a cluster of several nodes, of a mesh whose nodes have different
+    training users, and of checks that are on again: the last day of their entry is over.
 
     \b
     Exit status:  0 no error   1 an error
@@ -43,6 +48,7 @@ def check(inventory: str) -> None:
         from gpu_node.drift.impossible import impossible
         from gpu_node.drift.ranges import ranges
         from gpu_node.facts.ask.gather import named_groups
+        from gpu_node.facts.probe.request import request_of
         from gpu_node.inventories.errors import InventoryError, dotted, shown, worded
         from gpu_node.inventories.fields.addresses import is_loopback
         from gpu_node.inventories.servers_csv import LOOPBACK
@@ -51,6 +57,7 @@ def check(inventory: str) -> None:
     problems: list[str] = []
     ruled_out: dict[tuple[str, str], list[str]] = {}
     warnings: dict[str, None] = {}
+    users: dict[str, list[str]] = {}
     try:
         hosts = named_groups(inventory)
     except (PyinfraError, OSError) as error:
@@ -61,6 +68,8 @@ def check(inventory: str) -> None:
             wanted = NodeWanted.from_data(data)
             for check, text in _over(wanted.checks or {}):
                 warnings[f"{places.of(name, groups, ('checks', check), data)}: {text}"] = None
+            if data.get("ssh_mesh"):
+                users.setdefault(request_of(data).user, []).append(name)
             address = str(data.get("ssh_hostname") or name)
             if len(hosts) > 1 and (is_loopback(address) or LOOPBACK.fullmatch(address.lower())):
                 wrong = worded(shown(address), _ITSELF, "one that other nodes reach", _SHOWS)
@@ -73,12 +82,25 @@ def check(inventory: str) -> None:
         except InventoryError as error:
             problems += places.explained(error, name, groups, data)
     problems += [f"{at}: {ranges(names)}: {text}" for (at, text), names in ruled_out.items()]
+    if len(users) > 1:
+        by = "; ".join(f"{user or _NAMELESS} on {ranges(names)}" for user, names in users.items())
+        wrong = worded(
+            f"training user {by}", _OTHER_USER, "", _ONE_USER.format(next(filter(None, users)))
+        )
+        warnings[f"{inventory}: ssh.mesh: {wrong}"] = None
     if problems:
         raise click.ClickException("\n".join(problems))
     of_file = ("all", Path(inventory).stem)
     own = dict.fromkeys(each for _, groups in hosts.values() for each in groups)
     named = [each for each in own if each not in of_file]
-    found = f"{_named(list(hosts), 'node')}; {_named(named, 'group')}"
+    unused = [each for each in places.groups if each not in own]
+    parts = [
+        _named(list(hosts), "node"),
+        *([_named(named, "group")] if named or not unused else []),
+    ]
+    if unused:
+        parts.append(f"{counted(len(unused), 'group')} without a node ({', '.join(unused)})")
+    found = "; ".join(parts)
     ends = f"; no error, {counted(len(warnings), 'warning')}" if warnings else "; no error"
     click.echo(f"{inventory}: {found}{ends}")
     for text in warnings:

@@ -20,6 +20,7 @@ FORMATS = ("text", "json")
     shell_complete=completion.files,
     help="Ask its nodes which of the rules that look for a cause have a finding now.",
 )
+@words.sudo_password
 @click.option("--format", "form", type=Choice(FORMATS), default=FORMATS[0], show_default=True)
 def diagnose(logs: tuple[str, ...], inventory: str | None, form: str) -> int:
     """Name the root cause of a failed job from its logs, and what shows it. Changes nothing.

@@ -78,12 +78,13 @@ def _take_sudo_password(given: Mapping[str, Any]) -> None:
     beside = {
         f"with --via {given.get('via')}": given.get("via", SSH) != SSH,
         "with --answers": given.get("answers") is not None,
+        "without --inventory": given.get("inventory", "") is None,
         "without --sudo": given.get("sudo") is False and not given["again"],
     }
     for other in (other for other, is_given in beside.items() if is_given):
         allowed, then = "one of them", ""
         if other.startswith("without"):
-            allowed, then = "both", "add --sudo"
+            allowed, then = "both", f"add {other.removeprefix('without ')}"
         raise click.UsageError(worded(f"--ask-sudo-password {other}", "", allowed, then))
     with loading():
         from gpu_node.facts.ask.sudo import AS_ROOT, line_for

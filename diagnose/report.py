@@ -109,9 +109,10 @@ def _rules(cause: Cause, now: Report | None) -> Iterator[str]:
                 f"{rule}: judged {by}" if by else f"{rule}: gpu-node drift INVENTORY --only {rule}"
             )
             continue
-        found, clear, unknown = now.of_rule(rule)
+        found, clear, unknown, noted = now.of_rule(rule)
         says = [f"finding now on {', '.join(found)}"] if found else []
         says += [f"no finding now on {', '.join(clear)}"] if clear else []
+        says += [f"note on {name}: {text}" for name, text in noted.items()]
         for why, names in gathered((why, name) for name, why in unknown.items()).items():
             says.append(f"not judged on {', '.join(names)}: {why}")
         yield f"{rule}: {'; '.join(says)}"
@@ -174,8 +175,9 @@ def _candidate(candidate: Candidate, now: Report | None) -> dict[str, Any]:
 
 
 def _rule(rule: str, now: Report | None) -> dict[str, Any]:
-    found, _, unknown = now.of_rule(rule) if now is not None else (None, None, None)
-    return {"rule": rule, "nodes": found, "not_judged": unknown}
+    of = now.of_rule(rule) if now is not None else None
+    found, unknown, noted = (of.found, of.unknown, of.noted) if of else (None, None, None)
+    return {"rule": rule, "nodes": found, "noted": noted, "not_judged": unknown}
 
 
 def _evidence(line: Evidence) -> dict[str, Any]:

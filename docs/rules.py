@@ -26,9 +26,9 @@ prints the same.
 Beside these, AREA.unreadable (error) reports a fact that the probe could not read. A fact that is
 unknown counts as wrong. The table sums up those that only root can read as `needs-root`.
 
-`judged` is when: `always`, or where the inventory has a key or several nodes. What an inventory
-does not name is reported, and never changed: the finding then names the key that lets the deploy
-repair it.
+`judged` is when: `always`, on some nodes, or where the inventory has a key or several nodes. What
+an inventory does not name is reported, and never changed: the finding then names the key that lets
+the deploy repair it.
 `checks: {RULE or AREA: false}` in the inventory turns a rule or an area off, and
 `{until: 2026-12-24, reason: "..."}` in place of `false` until the end of that day. The report
 counts what is off; a guard of the deploy is never off.

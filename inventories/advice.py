@@ -59,6 +59,7 @@ def advised(
 
     `written` is the text that YAML has read. The model's keys are those of the path but for its
     first ones, of which there are `level`. `name` is how the value's key is written, if otherwise.
+    Of a missing key, `value` is its section.
     """
     path, then = problem.path[level:], problem.then
     whole = (*problem.path[:-1], name) if name and problem.path else problem.path
@@ -76,6 +77,9 @@ def advised(
         then = "remove it, or write one of the allowed keys"
     elif problem.kind == "missing":
         then = f"add, for example, {example}"
+        if isinstance(value, dict) and short_of(model, path[:-1]) in value:
+            section = {**value, path[-1]: next(examples(model, path), None)}
+            then = f"write, for example, {_line(whole[:-1], section)}"
     elif problem.kind == "empty":
         then = f"remove {path[-1]}; or write, for example, {example}"
     if then:

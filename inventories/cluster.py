@@ -32,8 +32,13 @@ NO_FILE = ("unsigned",)
 # takes the nearest level's value as a whole, so that each level's has the entries of those above.
 MAPPINGS = (("toolchain", "packages"), ("env",), ("checks",))
 
-# What the hosts know of each other beside how to reach them, where the inventory has it.
-_OF_PEERS = {"gpus": "gpu_count", "interface": "network_interface"}
+# What the hosts know of each other beside how to reach them, where the inventory has it: the value
+# of the first of these keys that a host has.
+_OF_PEERS = {
+    "gpus": ("gpu_count",),
+    "interface": ("network_interface",),
+    "user": ("launcher_user", "ssh_user"),
+}
 
 # Without "yes", pyinfra accepts an unknown host key and stores it. Its time limit for
 # connecting does not reach a busy sshd's banner and login, so those are raised here.
@@ -93,7 +98,7 @@ class Cluster:
         return {**CONNECTING, **self.defaults, "cluster_nodes": self.nodes()}
 
     def nodes(self) -> list[Data]:
-        """Name, address, port, GPUs and interface of every host, as the hosts reach each other."""
+        """Name, address, port, GPUs, interface and training user of every host."""
         return self._nodes
 
     @cached_property
@@ -105,8 +110,8 @@ class Cluster:
                 "port": self._value_of(name, "ssh_port") or 22,
                 **{
                     key: value
-                    for key, of in _OF_PEERS.items()
-                    if (value := self._value_of(name, of))
+                    for key, names in _OF_PEERS.items()
+                    if (value := next(filter(None, (self._value_of(name, of) for of in names)), 0))
                 },
                 **({"gpus": host.wanted.gpu.count} if host.wanted.gpu else {}),
             }

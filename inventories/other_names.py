@@ -47,7 +47,7 @@ def of_no_key(name: str) -> str:
 
 def places_of(model: type[BaseModel], path: KeyPath) -> list[KeyPath]:
     """Return the keys that a key of another place or name can be, the nearest first."""
-    name = re.sub(r"^ansible_(ssh_)?|[-_. ]", "", str(path[-1]).lower())
+    name = re.sub(r"^(ansible_)?(ssh_)?|[-_. ]", "", str(path[-1]).lower())
     places = [each for each in leaf_paths(model) if name in _names(each)]
     # Of a key in a section, another section has none.
     beside = [each for each in places if each[:-1] == path[:-1]]

@@ -206,7 +206,8 @@ def _advised(document: Document, problem: Problem) -> Problem:
         problem = problem._replace(then=then)
     model, level = _model_at(path)
     written = document.written.get(path, "")
-    return advised(model, problem, at(document.value, path), written, level)
+    value = at(document.value, path[:-1] if problem.kind == "missing" else path)
+    return advised(model, problem, value, written, level)
 
 
 def _model_at(path: KeyPath) -> tuple[type[Model], int]:

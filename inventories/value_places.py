@@ -30,6 +30,11 @@ class ValuePlaces:
         except InventoryError:
             return None
 
+    @property
+    def groups(self) -> list[str]:
+        """The groups of the cluster file, also those without a node."""
+        return list(self._cluster.groups) if self._cluster else []
+
     def of(self, host: str, groups: Iterable[str], path: KeyPath, data: Mapping[str, Any]) -> str:
         """Return FILE:LINE of what sets a value of a host; FILE alone where no line is known.
 

@@ -100,6 +100,8 @@ class Admission:
         self.journal = self._begun()
         # What this run has changed so far, in words.
         self._changed: list[str] = []
+        # What was typed last at the prompt: a dry run, which installs no key, logs in by it again.
+        self._typed: Secret | None = None
 
     def _begun(self) -> Journal:
         """Return how the server is reached: by the request, else the file, else the journal."""
@@ -324,7 +326,13 @@ class Admission:
     def _session(self, host_key: str) -> Session:
         """Open a session by key, or else by the password; only then the password is asked for."""
         server = self.server
-        return open_session(server, host_key, self.options.secret or typed(server.login))
+        prompt = typed(server.login)
+
+        def ask() -> Secret | None:
+            self._typed = prompt()
+            return self._typed
+
+        return open_session(server, host_key, self.options.secret or self._typed or ask)
 
     def _preflight(self, session: Session, host_key: str, text: str) -> tuple[str, Proposal]:
         """Examine the server and its paths to the others; return the new text of the file.

@@ -79,7 +79,11 @@ def _mesh(cluster: Cluster, name: str) -> list[str]:
     others = [each for each in meshed if each != name]
     if name not in meshed or not others:
         return []
+    users = {each["name"]: each.get("user", "") for each in cluster.nodes()}
+    apart = [f"{each} ({users[each]})" for each in others if users[each] != users[name]]
+    refused = f"; not to authorized_keys on {', '.join(apart)}: the training user of {name} is "
     return [
         f"mesh: on {', '.join(others)}: {name} would be written to authorized_keys and "
         "known_hosts, and to /etc/hosts where its name is not known"
+        + (f"{refused}{users[name]}" if apart else "")
     ]

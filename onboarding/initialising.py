@@ -16,6 +16,7 @@ from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.view import View
 from gpu_node.facts.ask.gather import ask_each
 from gpu_node.facts.ask.sudo import asks_password
+from gpu_node.facts.probe.peers import SSH_PORT
 from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.inventories.errors import worded
 from gpu_node.inventories.interrupt import LINE, at_once, deferred
@@ -29,6 +30,8 @@ from gpu_node.onboarding.new_site import (
     environments,
     nodes_of,
 )
+from gpu_node.onboarding.trust.host_keys import Server
+from gpu_node.onboarding.trust.keys import own_keys
 from gpu_node.onboarding.trust.passphrase import without_passphrase
 
 Keep = Callable[[Report, str], object]
@@ -50,8 +53,8 @@ class Initialising:
         again: bool = False,
         keep: Keep = lambda report, inventory: None,
     ) -> None:
-        key = without_passphrase(access.key, console)
-        self.site = NewSite(folder, replace(access, key=key), console, again)
+        self.key = without_passphrase(access.key, console)
+        self.site = NewSite(folder, replace(access, key=self.key), console, again)
         self.console, self.ask, self.again, self.keep = console, ask, again, keep
 
     def run(self, words: Sequence[str]) -> int:
@@ -60,6 +63,14 @@ class Initialising:
             with at_once():
                 return self._reported(self.site.entered())
         nodes = nodes_of(words) if words else self._asked()
+        if SUDO.is_awaited and self.key is None and not any(map(_has_key, nodes)):
+            why, then = "the password for sudo is of no use without one", "ssh-keygen -t ed25519"
+            found = (
+                "no key to log in with, neither in an agent nor, without a passphrase, in ~/.ssh"
+            )
+            raise Stopped(
+                worded(found, why, "one, or --key FILE", f"{then}, ssh-copy-id USER@NODE")
+            )
         with at_once():
             self.site.create(nodes)
         with at_once(lambda: f"{LINE}; next: {self._drift}"):
@@ -141,3 +152,9 @@ class Initialising:
                 words.append(word.strip())
             except Stopped as error:
                 self.console.say(str(error))
+
+
+def _has_key(node: NewNode) -> bool:
+    """Whether this machine has a key to try at a node."""
+    with own_keys(Server(node.name, node.address, SSH_PORT, "", Path())) as keys:
+        return bool(keys)

@@ -28,6 +28,17 @@ renamed() {
   [ ! -d "$2" ] && mv -f -- "$1" "$2"
 }
 
+# why_not_renamed FILE: a file that is a mount keeps its place, also where root renames another one to it.
+why_not_renamed() {
+  file=$1 awk '{ gsub(/\\040/, " ", $5) } $5 == ENVIRON["file"] { found = 1 } END { exit !found }' \
+    /proc/self/mountinfo 2>/dev/null || {
+    echo 'cannot be renamed into place'
+    return
+  }
+  echo 'cannot be renamed into place: it is a mount, as docker and podman make of /etc/hosts; next:' \
+    'change the file that is mounted, or how its container is started (--add-host NAME:ADDRESS)'
+}
+
 # place NEW FILE: replaces FILE by the written file NEW.
 place() { durable "$1" && renamed "$1" "$2"; }
 

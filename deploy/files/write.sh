@@ -52,7 +52,7 @@ cat >"$new" && durable "$new" || fail "cannot be written (disk full?)"
 if [ -n "$check" ]; then
   output=$(sh -c "$check" check "$new" "$real" 2>&1) || fail "the check refused it: $output"
 fi
-renamed "$new" "$real" || fail "cannot be renamed into place"
+renamed "$new" "$real" || fail "$(why_not_renamed "$real")"
 trap - EXIT
 if command -v restorecon >/dev/null 2>&1; then
   # A folder for its owner alone may have been made with the file.

@@ -120,6 +120,9 @@ class _Restoring:
         left = self._leave(runs)
         writes = [each for each in found if each.now]
         self._show(runs, writes)
+        for each in found:
+            if not each.now and not each.problem:
+                self.console.say(f"{each.path}: is as it was before the run")
         if not writes:
             self.console.say("No file is to be put back; nothing was changed")
             return 1 if left and not self.asked.dry else 0

@@ -63,7 +63,7 @@ else
     [ ! -e "$real" ] || [ -e "$saved" ] || { cp -p "$real" "$saved" && durable "$saved"; } || { rm -f "$saved"; false; }
   fi || fail "cannot be backed up; nothing was changed"
   [ ! -e "$real" ] || [ "$(noted_sum "$real")" = "$before" ] || fail "changed while we worked; left as it is, run again"
-  renamed "$new" "$real" || fail "cannot be renamed into place; nothing was changed"
+  renamed "$new" "$real" || fail "$(why_not_renamed "$real"); nothing was changed"
   trap - EXIT
   done=changed
 fi

@@ -23,6 +23,7 @@ from gpu_node.drift.ssh.mesh import (
     installers_line,
     known_wanted,
     state_of,
+    with_one_user,
 )
 from gpu_node.drift.ssh.rules import AUTHORIZED
 from gpu_node.drift.ssh.settings import PORTS, ports
@@ -44,7 +45,7 @@ def converge(plan: Plan) -> None:
     names = [peer.name for peer in plan.nodes.peers] if plan.nodes.others else []
     if _changes_home(plan) and is_writer(plan, f"{account.home}/.ssh", _home, _changes_home):
         with apart(host, f"{account.home}/.ssh"):
-            _converge_home(plan, account, names)
+            _converge_home(plan, account)
     if plan.repairs(rules.unknown_host_key, rules.host_key_changed) or _is_outdated(
         plan, KNOWN_HOSTS
     ):
@@ -74,7 +75,7 @@ def _changes_home(plan: Plan) -> bool:
     return plan.repairs(*_IN_HOME) or _is_outdated(plan, AUTHORIZED)
 
 
-def _converge_home(plan: Plan, account: Account, nodes: list[str]) -> None:
+def _converge_home(plan: Plan, account: Account) -> None:
     """Repair the files in the training user's home."""
     user, path = account.user, f"{account.home}/.ssh/authorized_keys"
     if plan.repairs(rules.permissions):
@@ -82,12 +83,14 @@ def _converge_home(plan: Plan, account: Account, nodes: list[str]) -> None:
     if plan.repairs(rules.key_missing):
         ssh.key(name="Make a key", user=user, comment=f"gpu-node:{plan.nodes.name}")
     if plan.repairs(rules.not_authorised) or _is_outdated(plan, AUTHORIZED):
+        alike = with_one_user(plan.state, plan.nodes).peers
         ssh.authorized_keys(
             name="Authorize the nodes' keys",
             path=path,
             user=user,
             itself=nodes_sharing(plan, _home),
-            nodes=nodes,
+            # The only node of a cluster authorises no other one.
+            nodes=[peer.name for peer in alike] if plan.nodes.others else [],
             asked=_asked(plan),
         )
 
@@ -102,8 +105,9 @@ def _loopback(plan: Plan) -> str:
 
 
 def _asked(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Return key and addresses of each node that was read in this run and that has some."""
-    states = {peer: state_of(peer.name, plan.state, plan.nodes) for peer in plan.nodes.peers}
+    """Return key and addresses of each node that may log in, was read in this run and has some."""
+    alike = with_one_user(plan.state, plan.nodes)
+    states = {peer: state_of(peer.name, plan.state, plan.nodes) for peer in alike.peers}
     return {
         peer.name: {"public": state.account.public, "addresses": addresses}
         for peer, state in states.items()

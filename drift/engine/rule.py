@@ -159,6 +159,8 @@ class Row(Part):
     # is, and where the inventory does not name the area, nothing that it finds is repaired.
     needs: tuple[tuple[str, ...], ...] = ()
     when: Several[When] = ()
+    # On which nodes a rule without `needs` is judged, where not on all: a clause.
+    judged_on: str = ""
     repaired: Repaired = Repaired()
     # Which jobs an error of it stops, and where one stops none (`stops` of a Fault): a clause.
     stops: Stops = ""
@@ -252,7 +254,8 @@ class Rule(Row):
         groups = " or ".join(" and ".join(map(_written, need)) for need in self.needs)
         several = "several nodes" if "several nodes" in self.when else ""
         has = ", and ".join(each for each in (several, groups) if each)
-        return self.judged_by or (f"where the inventory has {has}" if has else "always")
+        always = f"on {self.judged_on}" if self.judged_on else "always"
+        return self.judged_by or (f"where the inventory has {has}" if has else always)
 
     def why_not_judged(self, wanted: NodeWanted, nodes: Nodes) -> str:
         """Return why it is not judged on a node; empty: it is.

@@ -43,6 +43,8 @@ _SUFFIX = re.compile(r"\.(py|json|jsonl|ya?ml|txt|csv|parquet|arrow|bin|pt|model
 # What the program of the job may look for itself: files of these names.
 _GLOB = re.compile(r"[*?]|\[[^\[\]]+\]")
 _MOST_PATHS = 64
+# Options by which the processes of accelerate meet in another way.
+_MEETING = {"rdzv_backend", "rdzv_conf", "use_deepspeed", "cpu", "tpu", "mpirun_hostfile"}
 _OVERSUBSCRIBES = re.compile("(?<!no)(?<!no_)oversubscribe", re.IGNORECASE)
 _SLOTS = {
     "cause": "the launcher ends at its start (Open MPI: 'There are not enough slots available in "
@@ -378,6 +380,7 @@ class _Making:
         self._no_script()
         self._numbers()
         members = self._members()
+        self._no_address(len(members))
         return Job(
             self.given,
             self.launcher,
@@ -396,6 +399,27 @@ class _Making:
             self.users,
             frozenset(self.named if self.given.launch.starter else ()),
         )
+
+    def _no_address(self, nodes: int) -> None:
+        """Keep as a fault that accelerate, whose file is known, has no address for torch.
+
+        accelerate/utils/launch.py, prepare_multi_gpu_env: its text has main_process_ip unchecked.
+        """
+        launch, path = self.given.launch.innermost, self.given.accelerate_file
+        found = next((each for each in self.state.files or () if each.path == path), None)
+        file = Accelerate() if found and found.problem == "missing" else self.accelerate
+        if not path or file is None or nodes < 2 or launch.address or file.main_process_ip:
+            return
+        is_gpus = file.distributed_type in (None, "MULTI_GPU", "FSDP", "DEEPSPEED")
+        if is_gpus and file.has_ranks and launch.is_whole and not _MEETING & launch.options.keys():
+            self._add(
+                MASTER,
+                "master address",
+                "none: accelerate gives torch the name None",
+                "that of the first node",
+                cause="the ranks look for a machine of that name, and end with an error",
+                fix="add --main_process_ip ADDRESS, and --machine_rank N on each node",
+            )
 
     def _add(self, rule: str, about: object, found: str, wanted: str, **more: str) -> None:
         subject = about if isinstance(about, FileLine | Path) else Thing(str(about))

@@ -29,6 +29,8 @@ from gpu_node.facts.areas import AREAS
 # Whose files have the words of a report; a name that is an example in them, and what they lack.
 _ROOMS, _EXAMPLES = ("drift", "facts", "inventories"), {"alice"}
 _OTHERS = {"LTS", "amd", "blacklist", "gcc", "generic", "gnu", "include", "make", "mtu"}
+# How Debian and Ubuntu call their releases.
+_CALLED = {"buster", "bullseye", "bookworm", "trixie", "bionic", "focal", "jammy", "noble"}
 # Fields with a name, models whose `name` is one, and names that every system has.
 _NAMES = {"address", "alias", "domain", "group", "hostname", "node", "owner", "user"}
 _NAMED = {"GpuContainer", "Name", "Peer", "User"}
@@ -61,6 +63,8 @@ _WORDS = r"[\w-]+(?:\.[\w-]+)*"
 _A_NAME = re.compile(rf"^(?:\w+://)?[@%]?({_WORDS})(?::\d*|/\d+)?/?$")
 _OF_MOUNT = re.compile(rf"^({_WORDS}):/")
 _PARTS = re.compile("[^-_]+")
+# The number of a version stays, where what a site adds to it may be a name.
+_VERSION = re.compile(r"\d+(?:\.\d+)+(?=-)")
 _WORD = re.compile(_WORDS)
 _LETTERS = re.compile("[A-Za-z]{3,}")
 _PATTERN = re.compile(
@@ -144,7 +148,11 @@ class Anonymity:
 
     def _words(self, words: str) -> str:
         is_name = words in self._names or _QUAD.search(words)
-        return self._name(words) if is_name else self._parts(words, ".")
+        if is_name:
+            return self._name(words)
+        version = _VERSION.match(words)
+        kept = f"{version[0]}-" if version else ""
+        return kept + self._parts(words[len(kept) :], ".")
 
     def _parts(self, text: str, separator: str) -> str:
         parts = text.split(separator)
@@ -182,6 +190,7 @@ class Anonymity:
             if is_system and not is_known:
                 words = _LETTERS.findall(part)
                 is_known = shown[-1] in ("bin", "sbin") or _of_paths().issuperset(words)
+            is_known = is_known or (first == "~" and plain in _of_homes())
             shown.append(self._text(part) if is_known else self._name(plain) + part[len(plain) :])
             is_package = is_package or _PACKAGES.fullmatch(part) is not None
         return "/".join(shown)
@@ -241,7 +250,14 @@ def _files() -> str:
 @cache
 def _vocabulary() -> frozenset[str]:
     """Return the words of these files."""
-    return frozenset(re.findall("[A-Za-z][A-Za-z0-9]*", _files())) - _EXAMPLES | _OTHERS
+    return frozenset(re.findall("[A-Za-z][A-Za-z0-9]*", _files())) - _EXAMPLES | _OTHERS | _CALLED
+
+
+@cache
+def _of_homes() -> frozenset[str]:
+    """Return the names in these files' paths below a home, such as ~/.ssh/config."""
+    paths = re.findall(r"(?<![\w./])~/([\w./-]*\w)", _files())
+    return frozenset(part for path in paths for part in path.split("/"))
 
 
 @cache

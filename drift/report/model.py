@@ -115,11 +115,15 @@ class HostReport(_Part):
 
 
 class OfRule(NamedTuple):
-    """The nodes with a finding of a rule, those without one, and the others with the reason."""
+    """The nodes with a finding of a rule, those without one, and the others with the reason.
+
+    `noted` has those of which the rule only notes something, such as what it cannot determine.
+    """
 
     found: list[str]
     clear: list[str]
     unknown: dict[str, str]
+    noted: dict[str, str]
 
 
 class Summary(_Part):
@@ -170,10 +174,14 @@ class Report(_Part):
 
     def of_rule(self, rule: str) -> OfRule:
         """Return what is known of a rule: its findings, and where it has none."""
-        of = OfRule([], [], {})
+        of = OfRule([], [], {}, {})
+        least = RULES[rule].severity[0] if rule in RULES else "info"
         for name, host in self.hosts.items():
-            if any(each.rule == rule for each in host.findings):
+            own = [each for each in host.findings if each.rule == rule]
+            if any(each.severity in (least, "error", "warning") for each in own):
                 of.found.append(name)
+            elif own:
+                of.noted[name] = own[0].found
             elif why := host.why_unknown(rule):
                 of.unknown[name] = why
             else:

@@ -198,7 +198,8 @@ def _distinct(findings: Iterable[OnNode]) -> dict[tuple[str, str], list[str]]:
             continue
         wanted = f"{WANT}{each.wanted}" if 0 < len(each.wanted) <= LONGEST_WANTED else ""
         about = before_found(each.subject, node)
-        texts.setdefault((each.rule, f"{about}{each.found}{wanted}"), []).append(node)
+        found = each.found.removesuffix(".") if wanted else each.found
+        texts.setdefault((each.rule, f"{about}{found}{wanted}"), []).append(node)
     for (rule, subject), values in compared.items():
         nodes = [node for on in values.values() for node in on]
         listed = "; ".join(f"{value} on {ranges(on)}" for value, on in values.items())

@@ -41,6 +41,33 @@ def has_others(nodes: Nodes) -> bool:
     return any(peer.name != nodes.name for peer in nodes.peers)
 
 
+def with_one_user(state: NodeState, nodes: Nodes) -> Nodes:
+    """Return the nodes whose training user is this node's, which alone log in to each other.
+
+    The key of another user must not be let in: it could become root that way. Where the inventory
+    names users, an answer makes no other user the same.
+    """
+    users = of_run(_users, state, nodes)
+    own = users.get(nodes.name, ("", ""))
+    if all(each == own for each in users.values()):
+        return nodes
+    same = tuple(peer for peer in nodes.peers if _is_one_user(own, users[peer.name]))
+    return replace(nodes, peers=same, made={})
+
+
+def _users(nodes: Nodes) -> dict[str, tuple[str, str]]:
+    """Return the training user of each node, by the inventory and by its answer; empty: unknown."""
+    accounts = {
+        name: state.ssh.account.user for name, state in nodes.states.items() if state.ssh.account
+    }
+    return {peer.name: (peer.user, accounts.get(peer.name, "")) for peer in nodes.peers}
+
+
+def _is_one_user(own: tuple[str, str], other: tuple[str, str]) -> bool:
+    pairs = zip(own, other, strict=True)
+    return all(here == there or not here or not there for here, there in pairs)
+
+
 def state_of(name: str, node: NodeState, nodes: Nodes) -> SshState | None:
     """Return what is known of a node's SSH; None for one that was not asked in this run."""
     if name == nodes.name:

@@ -18,6 +18,7 @@ from gpu_node.drift.ssh.mesh import (
     lets_in,
     of_run,
     state_of,
+    with_one_user,
 )
 from gpu_node.drift.ssh.settings import (
     elsewhere,
@@ -163,7 +164,7 @@ def _logs_in_by_another(link: Link) -> Link:
 
 def _refusals(block: Block, state: NodeState, nodes: Nodes) -> Iterator[Link]:
     lines, unlisted = of_run(_usual_lines, state, nodes), of_run(_unlisted, state, nodes)
-    for peer in nodes.peers:
+    for peer in with_one_user(state, nodes).peers:
         listed, is_here = block.by_node.get(peer.name), _reads_ours(state.ssh, peer.name)
         if is_here and listed is not None and listed == lines.get(peer.name):
             continue

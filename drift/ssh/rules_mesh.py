@@ -30,6 +30,7 @@ from gpu_node.drift.ssh.mesh import (
     of_run,
     state_of,
     unresolved_peers,
+    with_one_user,
 )
 from gpu_node.drift.ssh.rules import (
     AUTHORIZED,
@@ -54,6 +55,11 @@ from gpu_node.inventories.fields.addresses import is_loopback
 from gpu_node.inventories.wanted import NodeWanted
 
 _WAITS = "launchers start their ranks over ssh: this one never starts, and the others wait for it"
+_AS_THEY_ARE = "the nodes of the inventory, as they are"
+_MOUNTED = (
+    f"{HOSTS} is a mount, as docker and podman make it in a container, and no deploy can replace "
+    "it: start it with --add-host {}"
+)
 _PUNISHED = (
     "its sshd refuses this node's address for a while, because earlier logins from there failed "
     "(PerSourcePenalties)"
@@ -98,16 +104,23 @@ def unresolved(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[L
             cause="deepspeed and mpirun log in to the names of their hostfile, torchrun's c10d "
             "rendezvous uses the first node's; where a node's own name means loopback, as in "
             "Debian's line 127.0.1.1, gloo listens where no other node can connect",
-            fix=_without(peer, other) if other else _line_for(has_line, installers),
+            fix=_without(peer, other)
+            if other
+            else _MOUNTED.format(f"{peer.name}:{next(iter(expected), peer.address)}")
+            if hosts.is_mount
+            else _line_for(has_line, installers),
             fixable=other is None
+            and not hosts.is_mount
             and (not has_line or installers is not None)
             and bool(expected)
             and hosts.block.is_whole,
             kind="line" if other else "installers" if installers else "",
-            wants="their addresses in the inventory",
+            wants="the addresses that the inventory has",
             fixes=f"remove their names from the other lines of {HOSTS}, such as line {other.line}: "
             f"{other.text.strip()}"
             if other
+            else f"{_MOUNTED.format('NAME:ADDRESS')} for each"
+            if hosts.is_mount
             else _lines_for(has_line),
         )
 
@@ -158,7 +171,8 @@ def block_outdated(at: At) -> Iterator[Fault]:
         # The last node needs no lines: those of the nodes that were taken out go, and its own.
         nodes = replace(nodes, peers=(), made={})
     if reads_home(ssh):
-        yield from _outdated(AUTHORIZED, ssh.authorized, {}, nodes)
+        alike = with_one_user(at.node, nodes)
+        yield from _outdated(AUTHORIZED, ssh.authorized, {}, alike, _of_user(ssh, nodes, alike))
     if ssh.known_hosts is not None:
         # What is not known here yet is a finding of another rule.
         unverified = {
@@ -171,14 +185,23 @@ def block_outdated(at: At) -> Iterator[Fault]:
     if ssh.hosts is not None:
         healed = {each.peer for each in unresolved(at.node, at.wanted, nodes) if each.fixable}
         hosts = _less(hosts_wanted(at.node, nodes), healed)
-        yield from _outdated(HOSTS, ssh.hosts.block, hosts, nodes)
+        for fault in _outdated(HOSTS, ssh.hosts.block, hosts, nodes):
+            yield replace(fault, fixable=fault.fixable and not ssh.hosts.is_mount)
 
 
 def _less(lines: Lines, nodes: Collection[str]) -> Lines:
     return {name: each for name, each in lines.items() if name not in nodes} if nodes else lines
 
 
-def _outdated(path: str, block: Block | None, lines: Lines, nodes: Nodes) -> Iterator[Fault]:
+def _of_user(ssh: SshState, nodes: Nodes, alike: Nodes) -> str:
+    if ssh.account is None or alike is nodes:
+        return _AS_THEY_ARE
+    return f"the nodes of the inventory whose training user is {ssh.account.user}"
+
+
+def _outdated(
+    path: str, block: Block | None, lines: Lines, nodes: Nodes, wanted: str = _AS_THEY_ARE
+) -> Iterator[Fault]:
     # A node that we never wrote to has nothing outdated: others' lines say what is known there.
     if block is None or (block.is_whole and not block.lines):
         return
@@ -190,7 +213,7 @@ def _outdated(path: str, block: Block | None, lines: Lines, nodes: Nodes) -> Ite
     yield Fault(
         subject=Path(path),
         found=outdated if block.is_whole else "gpu-node's block, without its last line",
-        wanted="the nodes of the inventory, as they are",
+        wanted=wanted,
         who="user" if path == AUTHORIZED else "administrator",
         fix="rewrite gpu-node's block" if block.is_whole else "remove the rest of gpu-node's block",
         fixable=block.is_whole,
@@ -220,20 +243,20 @@ def _refused(peer: Peer, failed: list[Login] | None, repairs: _Repairs) -> Link 
     if state is not None and state.left_out:
         return None  # the inventory keeps that node out of the mesh
     # As another user no repair of the mesh lets it in.
-    users, of_all = _users(peer, repairs.state, state) if state is not None else ("", "")
-    heals = state is not None and not users and repairs.help(peer)
+    other, one = _other_user(peer, repairs.state, state) if state is not None else ("", "")
+    heals = state is not None and not other and repairs.help(peer)
     punished = any(each.is_punished for each in failed)
     own = "; ".join(f"by {each.how}: {_outcome(each)}" for each in failed)
     who: Who = "user"
     if heals:
         kind, fix, fixes, who = "", CONVERGE, CONVERGE_ALL, "deploy"
-    elif users:
-        kind, fix, fixes = of_all, users, of_all
+    elif other:
+        kind, fix, fixes = other, one, one
     else:
         kind, fix, fixes, who = _next_step(peer, failed, repairs)
     return Link(
         peer=peer.name,
-        words=_without_name(own, peer),
+        words=other or _without_name(own, peer),
         wanted="a login without a password",
         cause=_PUNISHED if punished else _WAITS,
         fix=fix,
@@ -241,9 +264,9 @@ def _refused(peer: Peer, failed: list[Login] | None, repairs: _Repairs) -> Link 
         severity=None if state is not None else "warning",
         kind=kind,
         fixes=fixes,
-        own=own,
+        own="" if other else own,
         who=who,
-        explained_by=() if users else None,
+        explained_by=() if other else None,
     )
 
 
@@ -384,23 +407,24 @@ def _next_step(peer: Peer, failed: list[Login], repairs: _Repairs) -> tuple[str,
     return f"sshd {user}", f"on {peer.name}: {look}", f"on each of them: {look}", "administrator"
 
 
-def _users(peer: Peer, state: NodeState, there: SshState) -> tuple[str, str]:
-    """Name the users of two nodes where ssh logs in as one and the mesh is that of the other.
+def _other_user(peer: Peer, state: NodeState, there: SshState) -> tuple[str, str]:
+    """Say as which user ssh logs in to a node whose training user is another, and what to do.
 
-    The last text is about several peers; both are empty where the users are the same.
+    Both are empty where it is the same.
     """
     parsed, own = client(state.ssh, peer), state.ssh.account
-    user = parsed.user if parsed is not None else own.user if own is not None else None
-    if user is None or there.account is None or user == there.account.user:
+    if own is None or there.account is None:
         return "", ""
-    theirs = there.account.user
-    way = "(launcher: {user: ...} or ssh: {user: ...} in the inventory), or write User"
-    one = (
-        f"ssh logs in as {user} here, the training user of {peer.name} is {theirs}: give both "
-        f"nodes one user {way} {theirs} for Host {peer.name} {peer.address} into ~/.ssh/config"
-    )
-    many = (
-        f"ssh logs in as {user} here, their training user is {theirs}: give all nodes one user "
-        f"{way} {theirs} for their names and addresses into ~/.ssh/config"
-    )
-    return one, many
+    mine, theirs = own.user, there.account.user
+    user = parsed.user if parsed is not None else mine
+    if mine != theirs:
+        return f"training user {mine} here, {theirs} there: ssh logs in as {user}", (
+            "in the inventory, give all of them one training user that each of them has, such as "
+            f"launcher: {{user: {mine}}} or ssh: {{user: {mine}}}: no run lets a key in as another "
+            "user"
+        )
+    if user == mine:
+        return "", ""
+    look = set_by(state.ssh, ("user",)) or "the settings of its ssh"
+    words = f"ssh logs in as {user}, the training user is {theirs}"
+    return words, f"on this node, look at {look}"

@@ -282,7 +282,8 @@ def _failed(path: str, error: Exception) -> str:
     line = error.lineno if isinstance(error, SyntaxError) else _line_in(path, error)
     place = f"{path}:{line}" if line else path
     text = " ".join(f"{type(error).__name__}: {words}".split())
-    return f"{place}: found {text}; allowed: an inventory that Python can run"
+    allowed = "an inventory that Python can run"
+    return f"{place}: found {text}; allowed: {allowed}; next: mend it, if it is your inventory"
 
 
 def _line_in(path: str, error: Exception) -> int | None:

@@ -21,7 +21,8 @@ class Peer(BaseModel):
     """A node as the others reach it: its name in the inventory, its address, its sshd's port.
 
     `gpus`: how many GPUs the inventory gives it; None where it names none. `interface`: the one to
-    train over, or auto; empty where the inventory does not manage it.
+    train over, or auto; empty where the inventory does not manage it. `user`: the training user in
+    the inventory; empty where that names none.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -31,6 +32,7 @@ class Peer(BaseModel):
     port: int = SSH_PORT
     gpus: int | None = None
     interface: Word = ""
+    user: Word = ""
 
 
 def peers_of(data: Mapping[str, Any]) -> tuple[Peer, ...]:

@@ -111,11 +111,15 @@ class Managed(State):
 
 
 class Hosts(State):
-    """Our block of /etc/hosts, other lines about the same names, and what else writes the file."""
+    """Our block of /etc/hosts, other lines about the same names, and what else writes the file.
+
+    `is_mount`: it is mounted, as in a container: no other file can be renamed to it.
+    """
 
     block: Block
     lines: tuple[HostsLine, ...]
     managed: Managed | None = None
+    is_mount: bool = False
 
 
 class SshState(State):
@@ -236,6 +240,7 @@ def parse_hosts(text: str) -> Hosts:
         block=parse_block(rows["block"]),
         lines=tuple(map(_HOSTS_LINE.row, rows["line"])),
         managed=managed[-1] if managed else None,
+        is_mount="mount" in rows,
     )
 
 

@@ -269,4 +269,5 @@ def _advice(server: Server, has_password: bool, allowed: Methods) -> str:
             f"prohibit-password; sshd -T shows it on its console): then {manual_fix}; with no or "
             "forced-commands-only that key is refused as well: set prohibit-password first"
         )
-    return "is it the right password, and the right user?"
+    name = server.user
+    return f"is it {name}'s password, and does {name} exist there? --user root for root's"

@@ -39,7 +39,7 @@ def test_a_node_that_does_not_answer_changes_no_exit_code(tmp_path: Path) -> Non
     assert read["verdict"] == "cause"
     assert [*read["no_answer"]] == ["a100-01"]
     silent = {"a100-01": "the node is unreachable"}
-    shm = {"rule": "shm.too-small", "nodes": [], "not_judged": silent}
+    shm = {"rule": "shm.too-small", "nodes": [], "noted": {}, "not_judged": silent}
     assert shm in read["candidates"][0]["rules"]
 
 
@@ -121,6 +121,23 @@ def test_a_node_that_was_not_judged(
     out = diagnosed(LOG, a100_01=(SMALL, {}), a100_02=({}, {}), v100_01=(found, wanted))
     has = "shm.too-small: finding now on a100-01; no finding now on a100-02; "
     assert f"{has}not judged on v100-01: {why}" in out
+
+
+def test_what_cannot_be_determined_confirms_nothing(diagnosed: Callable[..., str]) -> None:
+    """A finding for information is shown in its words, and not as one of the rule."""
+    file = {
+        "inode": 4,
+        "modified": 1755816069,
+        "size": 4096,
+        "mode": "600",
+        "uid": 7,
+        "owner": "bob",
+    }
+    held = {"unseen": [{"uids": [0], "name": "pod"}], "unused": [{"name": "nccl-a", **file}]}
+    out = diagnosed(LOG, a100_01=({"shm": {"use": held}}, {}), v100_01=({}, {}))
+    doubt = "nccl-a; cannot determine whether they are in use"
+    assert "shm.stale-segments: no finding now on v100-01; note on a100-01: 1 file, 4K, " in out
+    assert doubt in out
 
 
 def test_a_node_that_was_compared_with_none(diagnosed: Callable[..., str]) -> None:

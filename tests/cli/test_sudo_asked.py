@@ -30,6 +30,7 @@ WRONG = {
     "remove a100-09 --inventory site.yml": "no such host",
     "onboard --inventory site.yml": "a NAME, or --from FILE.csv",
     "onboard b-1 10.0.0.5 --inventory site.yml --group nowhere": "nowhere",
+    "diagnose site.yml": "--ask-sudo-password without --inventory",
     "init a-1=10.0.0.4 --sudo": "it looks like NAME=ADDRESS",
     "check-job site.py --parameters many -- torchrun train.py": "--parameters",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import runpy
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -240,6 +241,18 @@ def test_a_node_cannot_say_that_a_disk_of_another_is_shared(
     monkeypatch.setattr(shared, "put_behind", lambda host, names: awaited.extend(names))
     assert shared.is_writer(made["a"], "/opt/dis", places, lambda each: True)
     assert awaited == ["x"]
+
+
+@pytest.mark.parametrize("user", ["alice", "root"])
+def test_no_key_is_let_in_as_another_user(user: str) -> None:
+    """Of the nodes whose training user is root, whatever a node of alice's claims."""
+    around = states.nodes({"states": {"v100-01": {"ssh": {"account": {"user": user}}}}})
+    named = tuple(
+        each.model_copy(update={"user": "root" if each.name == "a100-01" else "alice"})
+        for each in around.peers
+    )
+    made = Plan(states.wanted(), HEALTHY["a100-01"], (), replace(around, peers=named))
+    assert list(_asked(made)) == ["a100-01"]
 
 
 @given(hostile.changes())

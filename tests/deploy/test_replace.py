@@ -362,7 +362,8 @@ def test_a_rename_that_fails(place: Place, backups: Path, shell: str) -> None:
         f'cd "{place.folder}"; mount --bind conf conf',
         ['[ "$(ls -A)" = conf ]', '[ "$(cat conf)" = old ]'],
     )
-    assert (done.code, "cannot be renamed into place" in done.err) == (1, True), done.err
+    assert (done.code, "cannot be renamed into place: it is a mount" in done.err) == (1, True)
+    assert "as docker and podman make of /etc/hosts; next: " in done.err, done.err
 
 
 def test_no_room_for_the_backup(place: Place, backups: Path, shell: str) -> None:

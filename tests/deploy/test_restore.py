@@ -216,6 +216,15 @@ def test_all_of_a_run(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     assert kinds(*files) == before
 
 
+def test_a_file_that_is_as_before(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    """The list of runs counts it, as it was written; a restore names it."""
+    node.conf.write_text("1\n")
+    node.write(node.conf, "2\n")
+    node.conf.write_text("1\n")
+    assert node.restore(dry=True) == 0
+    assert f"{node.conf}: is as it was before the run\n" in capsys.readouterr().err
+
+
 def test_two_runs_in_reverse(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     """The last one alone by default; with --run all since, and --list names them."""
     assert node.restore(listed=True) == 0 and capsys.readouterr().out == ""

@@ -138,6 +138,10 @@ def test_a_healthy_node_stays_readable() -> None:
         (f"{PREFIX}/geheim{BELOW}", f"{PREFIX}/name-ee33e5f4e1{BELOW}"),
         ("[1-999999999999] acme-[1-3]", "[1-999999999999] name-6c34f7b7a6[1-3]"),
         (f"[{5000 * '9'}-{5000 * '9'}]", None),
+        ("Debian GNU/Linux 12 (bookworm), Ubuntu 24.04.1 LTS (noble)", None),
+        ("~/.ssh/config, ~/.ssh/authorized_keys, ~/.ssh/id_ed25519.pub", None),
+        ("6.18.44-fc-v657", "6.18.44-name-0ce19ad493"),
+        ("~/.ssh/geheim, /srv/config", "~/.ssh/name-ee33e5f4e1, /srv/name-f0b66139f0"),
         ("16GiB, 100Gbps, 200Gb, 7.4.0-1ubuntu1, enp65s0f0np0, eno1, ibp12s0, nvme0n1p2", None),
     ],
 )

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from gpu_node.drift.engine.check import judge
+from gpu_node.drift.engine.check import check, judge
 from gpu_node.drift.engine.nodes import Judged, Nodes
 from gpu_node.drift.engine.registry import RULES, Rule, why_not_judged
 from gpu_node.drift.engine.rule import TURNED_OFF, At, Check, Fault
+from gpu_node.drift.host.machine import trains
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.areas import AREAS
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.inventories.keys import flat_key, keys_of
 from gpu_node.inventories.wanted import NodeWanted
-from tests.case_files import Case
+from tests.case_files import Case, merged
 from tests.drift import newcomer, states
 from tests.drift.reports import GONE, report
 from tests.drift.rule_cases import ALL, nodes_of
@@ -108,6 +109,34 @@ def test_a_rule_is_judged_where_it_says(rule: Rule) -> None:
             gone = {*names, *wholes(names)}
             kept = [flat for flat in KEYS if not is_of(flat, gone)]
             assert not fires(rule, case, kept), f"{rule.id} needs none of {names}: {case}"
+
+
+def bare_of(change: dict[str, Any]) -> dict[str, Any]:
+    """A change of the healthy node that also has no GPU."""
+    less: dict[str, Any] = {"driver": {"devices": [], "smi": None, "processes": None}}
+    whole = merged(change, less)
+    assert isinstance(whole, dict)
+    return whole
+
+
+ON_SOME = [each for each in RULES.values() if each.judged_on]
+
+
+@pytest.mark.parametrize("rule", ON_SOME, ids=lambda rule: rule.id)
+def test_a_rule_is_judged_on_the_nodes_that_it_says(rule: Rule) -> None:
+    """Where no key asks for it, what is too little for training is so on a node that trains."""
+    nothing = NodeWanted.from_data({"address": "192.0.2.10"})
+    changes: list[dict[str, Any]] = [
+        case.data.get("found") or {} for case in cases(rule) if "nodes" not in case.data
+    ]
+    found = [states.state(each) for case in changes for each in (case, bare_of(case))]
+    firing = [
+        trains(each, nothing)
+        for each in found
+        if rule.id in {finding.rule for finding in check(each, nothing, Nodes())}
+    ]
+    assert firing and all(firing)
+    assert not all(trains(each, nothing) for each in found)
 
 
 def spoiled(found: list[list[str]]) -> list[set[str]]:

@@ -108,6 +108,13 @@ def test_what_a_finding_explains_is_counted_under_it() -> None:
     assert (one.nodes, one.repair) == (("a", "b"), "deploy")
 
 
+def test_a_full_stop_is_before_no_comma() -> None:
+    """What is wanted goes on with what ssh has printed."""
+    found = _findings("ssh.no-login", found="Permission denied (publickey).", wanted="a login")
+    (problem,) = problems(_hosts(a100_01=found))
+    assert "Permission denied (publickey), want a login" in str(parts(problem, ["a100-01"]))
+
+
 def test_the_rules_that_follow_are_named() -> None:
     nodes = {"n": states.seen({"driver": {"kernels": {"installed": []}}})}
     hosts = _hosts(

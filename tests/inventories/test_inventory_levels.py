@@ -111,14 +111,30 @@ def test_flat_data_reads_back_as_the_same_answer(cluster: Cluster) -> None:
 
 
 def test_each_host_knows_all(cluster: Cluster) -> None:
-    """By name, address, port, GPUs and interface; those that --limit leaves out too."""
+    """By name, address, port, GPUs, interface and user; those that --limit leaves out too."""
     nodes = cluster.data_of("a100-01")["cluster_nodes"]
     assert nodes == cluster.pyinfra_groups()["all"][1]["cluster_nodes"]
     assert nodes == [
-        {"name": "v100-01", "address": "10.0.0.5", "port": 22, "gpus": 2},
-        {"name": "a100-01", "address": "10.0.0.4", "port": 2222, "gpus": 8},
-        {"name": "a100-02", "address": "fd00::6", "port": 2222, "gpus": 2, "interface": "bond0"},
+        {"name": "v100-01", "address": "10.0.0.5", "port": 22, "gpus": 2, "user": "root"},
+        {"name": "a100-01", "address": "10.0.0.4", "port": 2222, "gpus": 8, "user": "admin"},
+        {
+            "name": "a100-02",
+            "address": "fd00::6",
+            "port": 2222,
+            "gpus": 2,
+            "interface": "bond0",
+            "user": "root",
+        },
     ]
+
+
+def test_the_training_user_is_the_launchers(tmp_path: Path) -> None:
+    """Of whatever level, before the SSH user of a nearer one; without either there is none."""
+    (tmp_path / "c.yml").write_text(
+        "cluster: c\ndefaults: {launcher: {user: alice}}\n"
+        "hosts: {a: {address: 10.0.0.4, user: root}, b: {address: 10.0.0.5, launcher: {user: bob}}}"
+    )
+    assert [each["user"] for each in load(tmp_path / "c.yml").nodes()] == ["alice", "bob"]
 
 
 def test_pyinfra_gets_each_level_where_its_own_precedence_expects_it(cluster: Cluster) -> None:

@@ -25,6 +25,7 @@ from gpu_node.onboarding.errors import ContactError, Refusal, Stopped
 from gpu_node.onboarding.inventory_files import Site, site_of
 from gpu_node.onboarding.removal import remove
 from gpu_node.onboarding.trust import host_keys as contact
+from gpu_node.onboarding.trust.password import Secret
 from tests.drift import reports, states
 
 CLUSTER = """\
@@ -125,6 +126,23 @@ def test_it_is_believed_let_in_looked_at_and_written(world: World) -> None:
     assert world.calls == ["pin", "key", "prove", "look"]
     assert world.site.text() == CLUSTER + ENTRY
     assert journal.read(world.site, "v100-02") is not None
+
+
+def test_a_typed_password_is_asked_for_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dry run installs no key, and logs in twice by what was typed first."""
+    left = ["typed"]
+    used: list[str] = []
+
+    def log_in(_: object, host_key: str, secret: Any) -> Session:
+        known = secret if isinstance(secret, Secret) else secret()
+        used.append(known.reveal())
+        return world.session
+
+    monkeypatch.setattr(admission, "open_session", log_in)
+    monkeypatch.setattr(admission, "typed", lambda login: lambda: Secret(left.pop(0)))
+    monkeypatch.setattr(admission, "forecast", lambda *_: (world.looked.report(), []))
+    admit(world, options=Options(dry=True))
+    assert (used, left) == (["typed", "typed"], [])
 
 
 @pytest.mark.parametrize("hosts", ["hosts: {}\n", "hosts:\n"])

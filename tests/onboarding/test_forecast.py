@@ -57,6 +57,16 @@ def test_what_the_environments_stage_copies(file: Path) -> None:
     assert mesh.startswith(MESH)
 
 
+def test_no_key_is_let_in_as_another_user(file: Path) -> None:
+    """Where root trains, the key of alice is not written."""
+    text = FILE.replace("192.0.2.12,", "192.0.2.12, user: alice,")
+    _, lines = foreseen_of(cluster(file, text))
+    assert lines[-1].endswith(
+        "; not to authorized_keys on a100-01 (root), v100-01 (root): the training user of v100-02 "
+        "is alice"
+    )
+
+
 def test_what_is_not_copied(file: Path) -> None:
     """No node is named for it, it is the node itself, or there is no rsync."""
     for text in (

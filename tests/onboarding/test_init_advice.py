@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from paramiko import ECDSAKey
 
 from gpu_node.deploy.console import UserConsole
 from gpu_node.drift.report.seen import Seen
 from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.inventories.wanted import NodeWanted
+from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.initialising import Initialising
 from gpu_node.onboarding.new_site import Access, NewSite
 from tests.drift import states
@@ -72,6 +74,23 @@ def test_what_follows_a_refusal_of_sudo(
     last = last_line(tmp_path, seen, monkeypatch, capsys)
     assert last.startswith("next: ") and advised in last
     assert " and report as the SSH user: gpu-node drift " in last
+
+
+def test_a_password_is_asked_for_where_a_key_can_log_in(
+    tmp_path: Path, controller: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without one nothing is written either; what is in ~/.ssh is looked for first."""
+    asked: list[str] = []
+    monkeypatch.setattr(SUDO, "_ask", lambda: "x")
+    monkeypatch.setattr(NewSite, "create", lambda *_: asked.append("created"))
+    made = Initialising(tmp_path / "site", Access(), UserConsole(), lambda _: {})
+    with pytest.raises(Stopped, match="no key to log in with") as error:
+        made.run(["a100-01=10.0.0.4"])
+    assert "next: ssh-keygen -t ed25519" in str(error.value) and asked == []
+    (controller / ".ssh").mkdir()
+    ECDSAKey.generate().write_private_key_file(str(controller / ".ssh" / "id_ecdsa"))
+    made.run(["a100-01=10.0.0.4"])
+    assert asked == ["created"]
 
 
 @pytest.mark.parametrize(

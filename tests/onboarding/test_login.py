@@ -104,7 +104,9 @@ def test_a_wrong_password(sshd: Sshd) -> None:
     assert attempts.count("password") == 1
     error = refusal(sshd, Secret(PASSWORD), user="zhang")
     assert "the password is refused" in error
-    assert error.endswith("is it the right password, and the right user?")
+    assert error.endswith(
+        "is it zhang's password, and does zhang exist there? --user root for root's"
+    )
 
 
 def typing(*passwords: str) -> tuple[Password, list[str]]:
