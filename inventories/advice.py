@@ -180,6 +180,11 @@ def _sizes(text: str) -> Iterator[object]:
         yield format_size(int(text))
 
 
+def right_of(model: type[BaseModel], path: KeyPath, value: object, written: str = "") -> object:
+    """Return a value that the key at a path takes, or what it was meant to be there; or None."""
+    return value if is_right(model, path, value) else meant(model, path, value, written)
+
+
 def is_right(model: type[BaseModel], path: KeyPath, value: object) -> bool:
     """Whether a model has nothing against a value at a path."""
     same = tuple(0 if isinstance(key, int) else key for key in path)
@@ -195,7 +200,7 @@ def _of_key(model: type[BaseModel], path: KeyPath, value: object, written: str) 
         return then
     places = places_of(model, path)
     for place in places:
-        right = value if is_right(model, place, value) else meant(model, place, value, written)
+        right = right_of(model, place, value, written)
         if right is not None:
             is_beside = place[:-1] == path[:-1]
             is_long = is_beside and right is value and isinstance(value, dict | list)
