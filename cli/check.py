@@ -29,8 +29,8 @@ def check(inventory: str) -> None:
 
     INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). Lists all errors: file,
     line, key, what is found, what is allowed, and what to write. Warns of an address by which each
-    machine means itself, in a cluster of several nodes, and of checks that are on again: the last
-    day of their entry is over.
+    machine means itself, in a cluster of several nodes, of groups without hosts, and of checks that
+    are on again: the last day of their entry is over.
 
     \b
     Exit status:  0 no error   1 an error
@@ -78,6 +78,11 @@ def check(inventory: str) -> None:
     of_file = ("all", Path(inventory).stem)
     own = dict.fromkeys(each for _, groups in hosts.values() for each in groups)
     named = [each for each in own if each not in of_file]
+    for place, group in places.groups():
+        if group not in own:
+            then = f"write group: {group} at its hosts, or remove it"
+            wrong = worded("a group without hosts", "what it wants is ignored", then=then)
+            warnings[f"{place}: {wrong}"] = None
     found = f"{_named(list(hosts), 'node')}; {_named(named, 'group')}"
     ends = f"; no error, {counted(len(warnings), 'warning')}" if warnings else "; no error"
     click.echo(f"{inventory}: {found}{ends}")

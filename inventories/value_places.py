@@ -46,6 +46,12 @@ class ValuePlaces:
         number = max(_named(_tree(self._python), key), default=0)
         return f"{self._python}:{number}" if number else self._inventory
 
+    def groups(self) -> Iterator[tuple[str, str]]:
+        """Yield the place and the name of each group of the cluster file that wants something."""
+        for name, data in self._cluster.groups.items() if self._cluster else ():
+            if data:
+                yield f"{self._file}: groups.{name}", name
+
     def explained(
         self, error: InventoryError, host: str, groups: Iterable[str], data: Mapping[str, Any]
     ) -> list[str]:
