@@ -33,6 +33,7 @@ _OTHERS = {
     "known_hosts": "userknownhostsfile",
     "model": "type",
     "path": "dest destination dst target",
+    "size": "sizelimit",
     "source": "src",
     "sudo": "become",
     "url": "http https httpproxy httpsproxy",
