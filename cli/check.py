@@ -29,8 +29,8 @@ def check(inventory: str) -> None:
 
     INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). Lists all errors: file,
     line, key, what is found, what is allowed, and what to write. Warns of an address by which each
-    machine means itself, in a cluster of several nodes, of groups without hosts, and of checks that
-    are on again: the last day of their entry is over.
+    machine means itself, in a cluster of several nodes, of groups without hosts, of a GPU model
+    that no known name has, and of checks that are on again: the last day of their entry is over.
 
     \b
     Exit status:  0 no error   1 an error
@@ -40,7 +40,7 @@ def check(inventory: str) -> None:
     with loading():
         from pyinfra.api.exceptions import PyinfraError
 
-        from gpu_node.drift.impossible import impossible
+        from gpu_node.drift.impossible import doubtful, impossible
         from gpu_node.drift.ranges import ranges
         from gpu_node.facts.ask.gather import named_groups
         from gpu_node.inventories.errors import InventoryError, dotted, shown, worded
@@ -66,6 +66,9 @@ def check(inventory: str) -> None:
                 wrong = worded(shown(address), _ITSELF, "one that other nodes reach", _SHOWS)
                 place = places.of(name, groups, ("address",), data)
                 warnings[f"{place}: {name}: address: {wrong}"] = None
+            for problem in doubtful(wanted):
+                place = places.of(name, groups, problem.path, data)
+                warnings[f"{place}: {dotted(problem.path)}: {problem}"] = None
             for problem in impossible(wanted):
                 place = places.of(name, groups, problem.path, data)
                 text = f"{dotted(problem.path)}: {problem}"
