@@ -35,7 +35,8 @@ def check(inventory: str) -> None:
     INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). Lists all errors: file,
     line, key, what is found, what is allowed, and what to write. Warns of an address by which each
     machine means itself, in a cluster of several nodes, of a mesh whose nodes have different
-    training users, and of checks that are on again: the last day of their entry is over.
+    training users, of groups without hosts, of a GPU model that no known name has, and of checks
+    that are on again: the last day of their entry is over.
 
     \b
     Exit status:  0 no error   1 an error
@@ -45,7 +46,7 @@ def check(inventory: str) -> None:
     with loading():
         from pyinfra.api.exceptions import PyinfraError
 
-        from gpu_node.drift.impossible import impossible
+        from gpu_node.drift.impossible import doubtful, impossible
         from gpu_node.drift.ranges import ranges
         from gpu_node.facts.ask.gather import named_groups
         from gpu_node.facts.probe.request import request_of
@@ -75,6 +76,9 @@ def check(inventory: str) -> None:
                 wrong = worded(shown(address), _ITSELF, "one that other nodes reach", _SHOWS)
                 place = places.of(name, groups, ("address",), data)
                 warnings[f"{place}: {name}: address: {wrong}"] = None
+            for problem in doubtful(wanted):
+                place = places.of(name, groups, problem.path, data)
+                warnings[f"{place}: {dotted(problem.path)}: {problem}"] = None
             for problem in impossible(wanted):
                 place = places.of(name, groups, problem.path, data)
                 text = f"{dotted(problem.path)}: {problem}"
@@ -93,14 +97,12 @@ def check(inventory: str) -> None:
     of_file = ("all", Path(inventory).stem)
     own = dict.fromkeys(each for _, groups in hosts.values() for each in groups)
     named = [each for each in own if each not in of_file]
-    unused = [each for each in places.groups if each not in own]
-    parts = [
-        _named(list(hosts), "node"),
-        *([_named(named, "group")] if named or not unused else []),
-    ]
-    if unused:
-        parts.append(f"{counted(len(unused), 'group')} without a node ({', '.join(unused)})")
-    found = "; ".join(parts)
+    for place, group in places.groups():
+        if group not in own:
+            then = f"write group: {group} at its hosts, or remove it"
+            wrong = worded("a group without hosts", "what it wants is ignored", then=then)
+            warnings[f"{place}: {wrong}"] = None
+    found = f"{_named(list(hosts), 'node')}; {_named(named, 'group')}"
     ends = f"; no error, {counted(len(warnings), 'warning')}" if warnings else "; no error"
     click.echo(f"{inventory}: {found}{ends}")
     for text in warnings:

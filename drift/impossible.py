@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_node.drift.driver.target import against_gpu, best, branch, branches, floor, last_cuda
-from gpu_node.drift.tables import capability, known_models, short_model
+from gpu_node.drift.driver.target import (
+    against_gpu,
+    best,
+    branch,
+    branches,
+    floor,
+    last_cuda,
+    models_by_id,
+)
+from gpu_node.drift.tables import capability, is_model, known_models, short_model
 from gpu_node.drift.toolchain.rules_jobs import FLASH, lacking
 from gpu_node.drift.toolchain.rules_jobs import shown as capable
 from gpu_node.inventories.errors import Problem, shown
@@ -43,6 +51,17 @@ def impossible(wanted: NodeWanted) -> Iterator[Problem]:
         if need.severity == "error":
             why = f"{gpu} has compute capability {capable(own)}, it needs {capable(need.least)}"
             yield Problem(("jobs", key), found, why, "", f"use {need.works}")
+
+
+def doubtful(wanted: NodeWanted) -> Iterator[Problem]:
+    """Yield a model that no known name has as it is written: V100 32GB for Tesla V100-PCIE-32GB."""
+    gpu = wanted.gpu.model if wanted.gpu and not wanted.is_cpu_node else ""
+    model = short_model(gpu) or ""
+    names = dict.fromkeys(name for name in models_by_id().values() if short_model(name) == model)
+    if names and not any(is_model(name, gpu) for name in names):
+        why = "no known name of this model has it"
+        then = f"write model: {model}, or a name of nvidia-smi"
+        yield Problem(("gpu", "model"), shown(gpu), why, f"a part of {', '.join(names)}", then)
 
 
 def _meant(gpu: str) -> str:

@@ -127,6 +127,7 @@ def _candidates(value: object, written: str, known: list[str]) -> Iterator[objec
     yield _SYNONYMS.get(next(iter(get_close_matches(lower, _SYNONYMS, n=1, cutoff=_NEAR)), ""))
     yield next((launchers()[each] for each in lower.split() if each in launchers()), None)
     yield lower.replace("_", "-")
+    yield text.replace(",", ".")
 
 
 def _reshaped(model: type[BaseModel], path: KeyPath, value: object) -> Iterator[object]:
@@ -184,6 +185,11 @@ def _sizes(text: str) -> Iterator[object]:
         yield format_size(int(text))
 
 
+def right_of(model: type[BaseModel], path: KeyPath, value: object, written: str = "") -> object:
+    """Return a value that the key at a path takes, or what it was meant to be there; or None."""
+    return value if is_right(model, path, value) else meant(model, path, value, written)
+
+
 def is_right(model: type[BaseModel], path: KeyPath, value: object) -> bool:
     """Whether a model has nothing against a value at a path."""
     same = tuple(0 if isinstance(key, int) else key for key in path)
@@ -199,13 +205,18 @@ def _of_key(model: type[BaseModel], path: KeyPath, value: object, written: str) 
         return then
     places = places_of(model, path)
     for place in places:
-        right = value if is_right(model, place, value) else meant(model, place, value, written)
+        right = right_of(model, place, value, written)
         if right is not None:
             is_beside = place[:-1] == path[:-1]
             is_long = is_beside and right is value and isinstance(value, dict | list)
             return f"write {place[-1] if is_long else nested(place[len(path) - 1 :], right)}"
     # Of several it can be any, except in its own section.
-    return f"write {places[0][-1]}" if places and (path[1:] or len(places) == 1) else ""
+    if not places or (not path[1:] and len(places) > 1):
+        return ""
+    if places[0][:-1] == path[:-1]:
+        return f"write {places[0][-1]}"
+    example = next(examples(model, places[0]), None)
+    return f"write, for example, {nested(places[0][len(path) - 1 :], example)}"
 
 
 def _example(model: type[BaseModel], path: KeyPath, whole: KeyPath) -> str:

@@ -11,18 +11,11 @@ from packaging.utils import canonicalize_name
 
 from gpu_node.inventories.errors import at
 from gpu_node.inventories.keys import flat_key, leaf_paths
+from gpu_node.inventories.other_names import SSH_KEYS
 from gpu_node.inventories.wanted import NodeWanted
 
 Data = dict[str, Any]
 PyinfraGroup = tuple[list[Any], Data]
-
-SSH_KEYS = {
-    "user": "ssh_user",
-    "port": "ssh_port",
-    "sudo": "_sudo",
-    "key": "ssh_key",
-    "known_hosts": "ssh_known_hosts_file",
-}
 
 # Values that are files beside the ways to reach a node, and words that stand for none.
 FILES = (("nccl", "repository", "key"),)

@@ -10,6 +10,14 @@ from gpu_node.inventories.errors import KeyPath
 from gpu_node.inventories.fields.variables import is_secret
 from gpu_node.inventories.keys import flat_key, leaf_paths
 
+# How a controller logs in: keys of `ssh` in a cluster file, and the data that pyinfra reads.
+SSH_KEYS = {
+    "user": "ssh_user",
+    "port": "ssh_port",
+    "sudo": "_sudo",
+    "key": "ssh_key",
+    "known_hosts": "ssh_known_hosts_file",
+}
 # Names of Ansible, ssh_config, Slurm, Docker Compose and rsync, without signs.
 _OTHERS = {
     "address": "addr host hostname ip ipaddress nodeaddr",
@@ -25,6 +33,7 @@ _OTHERS = {
     "known_hosts": "userknownhostsfile",
     "model": "type",
     "path": "dest destination dst target",
+    "size": "sizelimit",
     "source": "src",
     "sudo": "become",
     "url": "http https httpproxy httpsproxy",
@@ -43,6 +52,14 @@ def of_no_key(name: str) -> str:
     if _JUMP_HOST.fullmatch(name):
         return "write it in ~/.ssh/config of this machine, see docs/how-to/jump-host.md"
     return ""
+
+
+def login_key(name: str) -> str:
+    """Return pyinfra's key for a name that a login has with Ansible or ssh; empty for another."""
+    word = re.sub("^(ansible_)?(ssh_)?", "", name)
+    keys = {"address": "ssh_hostname", **SSH_KEYS} if word != name else {}
+    word = re.sub("[-_. ]", "", word.lower())
+    return next((each for key, each in keys.items() if word in _names((key,))), "")
 
 
 def places_of(model: type[BaseModel], path: KeyPath) -> list[KeyPath]:

@@ -30,11 +30,6 @@ class ValuePlaces:
         except InventoryError:
             return None
 
-    @property
-    def groups(self) -> list[str]:
-        """The groups of the cluster file, also those without a node."""
-        return list(self._cluster.groups) if self._cluster else []
-
     def of(self, host: str, groups: Iterable[str], path: KeyPath, data: Mapping[str, Any]) -> str:
         """Return FILE:LINE of what sets a value of a host; FILE alone where no line is known.
 
@@ -50,6 +45,12 @@ class ValuePlaces:
                 return f"{file}:{number}"
         number = max(_named(_tree(self._python), key), default=0)
         return f"{self._python}:{number}" if number else self._inventory
+
+    def groups(self) -> Iterator[tuple[str, str]]:
+        """Yield the place and the name of each group of the cluster file that wants something."""
+        for name, data in self._cluster.groups.items() if self._cluster else ():
+            if data:
+                yield f"{self._file}: groups.{name}", name
 
     def explained(
         self, error: InventoryError, host: str, groups: Iterable[str], data: Mapping[str, Any]

@@ -1,5 +1,6 @@
 """What a node should be: an area or item that is None is not managed."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, cast
@@ -14,7 +15,7 @@ from pydantic import (
 )
 from typing_extensions import Self
 
-from gpu_node.inventories.advice import advised
+from gpu_node.inventories.advice import advised, as_yaml, right_of
 from gpu_node.inventories.checks.supply import SupplyWanted, unsigned_by_http
 from gpu_node.inventories.errors import (
     InventoryError,
@@ -29,8 +30,9 @@ from gpu_node.inventories.errors import (
 from gpu_node.inventories.fields import kinds as fields
 from gpu_node.inventories.fields import own, switched, variables
 from gpu_node.inventories.fields import paths as places
-from gpu_node.inventories.keys import complaints, flat_key, leaf_paths, section
+from gpu_node.inventories.keys import complaints, flat_key, leaf_paths, section, short_of
 from gpu_node.inventories.model import Model
+from gpu_node.inventories.other_names import login_key, of_no_key
 
 # The model of a node whose GPUs, if it has some, are not for jobs.
 NO_GPU = "none"
@@ -371,18 +373,54 @@ class NodeWanted(Areas):
         return cls.model_validate(nested, context=fields.WRITTEN)
 
 
+@cache
+def _login_keys() -> tuple[str, ...]:
+    from pyinfra.connectors.ssh import ConnectorData  # slow to import
+
+    return tuple(ConnectorData.__annotations__)
+
+
 def _misspelt(
     data: Mapping[str, Any], known: tuple[str, ...], sections: tuple[str, ...]
 ) -> Iterator[Problem]:
-    """Yield keys near one of `known`, and a section of a cluster file in place of its flat keys."""
+    """Yield keys near one of `known` or of a login, and a section in place of its flat keys."""
+    login = _login_keys()
     for key, value in data.items():
-        if key in known or not isinstance(key, str):
+        if key in known or key in login or not isinstance(key, str):
             continue
-        if key in sections and isinstance(value, dict):
-            flat = [each for each in known if each.startswith(f"{key}_")]
-            yield Problem((key,), shown(value), "only a cluster file has sections", ", ".join(flat))
-        elif near := _nearest(key, known, _NEAR):
-            yield Problem((key,), quoted(key), f"no such key, did you mean {near}?", near)
+        if key in sections:
+            flat = ", ".join(each for each in (*known, *login) if each.startswith(f"{key}_"))
+            why, then = "only a cluster file has sections", _in_flat_keys(key, value)
+            yield Problem((key,), shown(value), why, flat, then)
+        elif near := _meant(key, value, known, login):
+            why = f"no such key, did you mean {near}?"
+            yield Problem((key,), quoted(key), why, near, f"write {near}")
+        elif key.startswith("ansible_"):
+            then = of_no_key(key) or "remove it, or write one of the allowed keys"
+            yield Problem((key,), quoted(key), "a key of Ansible", ", ".join(login), then)
+
+
+def _meant(key: str, value: object, known: tuple[str, ...], login: tuple[str, ...]) -> str:
+    """Return the key that an unknown one is near to; empty where it can be another program's."""
+    if key in UlimitsWanted.model_fields:
+        return f"limits_{key}"
+    # A list can be of another program: ssh_keys, which it lets in.
+    if re.match("ssh(?!d)|ansible_", key) and not isinstance(value, list | tuple | dict):
+        return login_key(key) or _nearest(key, (*known, *login), _NEAR)
+    return _nearest(key, known, _NEAR)
+
+
+def _in_flat_keys(area: str, value: object) -> str:
+    """Return how a section, or a word in its place, is written in flat keys."""
+    paths = [path for path in leaf_paths(NodeWanted) if path[0] == area]
+    if isinstance(value, dict):
+        given = [(path, each) for path in paths if (each := at(value, path[1:])) is not None]
+    else:
+        paths.sort(key=lambda path: path[-1] != short_of(NodeWanted, (area,)))
+        meant = ((path, right_of(NodeWanted, path, value)) for path in paths)
+        given = [each for each in meant if each[1] is not None][:1]
+    lines = ", ".join(f"{flat_key(path)}: {as_yaml(each)}" for path, each in given)
+    return f"write {lines or 'one of the allowed keys'}"
 
 
 def _in_data(

@@ -106,7 +106,8 @@ def _manual_fix(state: LimitsState, wanted: LimitsWanted, item: Item) -> str | N
     if line is not None:
         return f"{quote(line.path)} line {line.line} sets the limit: raise or remove it"
     if services.bound_to(state, item, getattr(wanted, item)):
-        return _BOUND
+        rest = f"{own_files(state, wanted)[-1]}{_line(state, wanted, item)}"
+        return f"{_BOUND}; if the soft limit of a new session is lower, write it into {rest}"
     trouble = None if adds_pam_limits(state) else _pam_trouble(state)
     return trouble[1] if trouble else None
 
@@ -349,6 +350,12 @@ def _pam_trouble(state: LimitsState) -> tuple[str, str] | None:
     Silence about UsePAM is no trouble: it may stand where only root can read it.
     """
     pam = state.pam
+    if pam is not None and not pam.has_stack:
+        return (
+            f"{PAM_STACK} is missing, so the limits are those of what starts the session",
+            "raise the limit in what starts the session: ulimit, its systemd unit, or the "
+            "container's --ulimit",
+        )
     if pam is not None and pam.sshd_uses_pam is False:
         return (
             "sshd does not use PAM, so limits.conf and limits.d are not read",

@@ -33,8 +33,11 @@ def _limits(state: NodeState, wanted: NodeWanted) -> Iterator[str]:
 
 
 def _variables(state: NodeState, wanted: NodeWanted) -> Iterator[str]:
-    """Yield -e for each wanted variable that a launcher's shell here does not have."""
-    has = state.env.launcher
+    """Yield -e for each wanted variable that a launcher's shell here does not have.
+
+    A session of the container's own sshd gets none of them.
+    """
+    has = state.env.launcher if state.ssh.reached is None else None
     for name, value in (wanted.env or {}).items():
         if has is not None and has.get(name) != value:
             yield f"-e {quote(f'{name}={value}')}"

@@ -21,6 +21,11 @@ from gpu_node.inventories.wanted import NodeWanted, ShmWanted
 
 MODE = "1777"
 # The fix of a size that the node's memory does not have: no command that sets it.
+# What starts a container, and where its host sets the size for all.
+_MANAGERS = {
+    "docker": ("docker run", "default-shm-size in /etc/docker/daemon.json"),
+    "podman": ("podman run", "shm_size under [containers] in /etc/containers/containers.conf"),
+}
 _LOWER = "lower shm.size first, see shm.above-memory"
 
 
@@ -147,14 +152,14 @@ def container(at: At) -> Iterator[Fault]:
     proposed = ShmWanted.model_construct(size=node_size(at.wanted))
     enough = at.wanted.model_copy(update={"shm": proposed})
     kind = "" if state.container.kind == "none" else f"{state.container.kind} "
-    program = "podman" if state.container.kind == "podman" else "docker"
+    program, default = _MANAGERS["podman" if state.container.kind == "podman" else "docker"]
     yield Fault(
         subject=Path("/dev/shm"),
         found=f"{_shown(state)}, in a {kind}container without CAP_SYS_ADMIN",
         wanted=format_size(wanted.size) if wanted else f"at least {format_size(LEAST)} (proposed)",
-        fix=f"start the container with: {program} run {' '.join(run_options(at.node, enough))}; "
-        "--ipc=host in place of --shm-size gives it the host's /dev/shm; or set default-shm-size "
-        "in the host's /etc/docker/daemon.json",
+        fix=f"start the container with: {program} {' '.join(run_options(at.node, enough))}; "
+        f"--ipc=host in place of --shm-size gives it the host's /dev/shm; or set {default} on the "
+        "host",
         severity=None if wanted or _is_tiny(state) else "warning",
         stops=_is_tiny(state),
     )

@@ -31,11 +31,10 @@ from gpu_node.drift.ssh.settings import (
     worked,
 )
 from gpu_node.facts.node import NodeState
-from gpu_node.facts.probe.managed_block import Block
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.shm.state import Mode
 from gpu_node.facts.ssh.mesh import KNOWN_HOSTS, lookups
-from gpu_node.facts.ssh.state import Account, SshState, fingerprint
+from gpu_node.facts.ssh.state import Account, Authorized, SshState, fingerprint
 from gpu_node.inventories.fields.addresses import is_loopback
 from gpu_node.inventories.wanted import NodeWanted
 
@@ -54,6 +53,7 @@ AUTHORIZED = "~/.ssh/authorized_keys"
 CONVERGE = "run the deploy for this node and that one together"
 CONVERGE_ALL = "run the deploy for this node and those together"
 _DENIED = "'Permission denied (publickey)' when the launcher logs in from there"
+_NO_KEY_LET_IN = "Permission denied"
 _THEIR_KEYS = "the host keys that these nodes have"
 # What may be open to others at most: sshd's StrictModes, and ssh about a private key.
 _PATHS = {"home": "", "folder": "/.ssh", "authorized": "/.ssh/authorized_keys"}
@@ -162,7 +162,7 @@ def _logs_in_by_another(link: Link) -> Link:
     )
 
 
-def _refusals(block: Block, state: NodeState, nodes: Nodes) -> Iterator[Link]:
+def _refusals(block: Authorized, state: NodeState, nodes: Nodes) -> Iterator[Link]:
     lines, unlisted = of_run(_usual_lines, state, nodes), of_run(_unlisted, state, nodes)
     for peer in with_one_user(state, nodes).peers:
         listed, is_here = block.by_node.get(peer.name), _reads_ours(state.ssh, peer.name)
@@ -172,8 +172,22 @@ def _refusals(block: Block, state: NodeState, nodes: Nodes) -> Iterator[Link]:
             refused = unlisted.get(peer.name)
         else:
             refused = refusal(peer, state, nodes)
+        refused = _by_other_lines(refused, block, state_of(peer.name, state, nodes), nodes)
         if refused is not None:
             yield refused
+
+
+def _by_other_lines(
+    link: Link | None, block: Authorized, there: SshState | None, nodes: Nodes
+) -> Link | None:
+    """Return the refusal of a key that a line of others has: None until sshd denies a login."""
+    public = there.account.public if there is not None and there.account is not None else None
+    if link is None or there is None or link.cause != _DENIED or public not in block.others:
+        return link
+    tried = [each for each in there.logins or () if each.node == nodes.name]
+    if lets_in_already(there, nodes) or not any(_NO_KEY_LET_IN in each.output for each in tried):
+        return None
+    return link._replace(words=f"no line of {AUTHORIZED} lets its key in, and one has it")
 
 
 def _reads_ours(ssh: SshState, node: str) -> bool:
@@ -229,8 +243,8 @@ def refusal(peer: Peer, node: NodeState, nodes: Nodes) -> Link | None:
         return _not_let_in_elsewhere(node.ssh, peer, public, addresses, files, nodes)
     if public and lets_in(block, peer.name, public, addresses):
         return None
-    refused = _refused(peer, public, addresses)
-    return refused._replace(fixable=refused.fixable and block.is_whole)
+    refused = _by_other_lines(_refused(peer, public, addresses), block, state, nodes)
+    return refused and refused._replace(fixable=refused.fixable and block.is_whole)
 
 
 def _refused(peer: Peer, public: str | None, addresses: tuple[str, ...]) -> Link:

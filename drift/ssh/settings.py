@@ -75,13 +75,15 @@ def worked(ssh: SshState) -> frozenset[str]:
 
 
 def lets_in_already(there: SshState, nodes: Nodes) -> bool:
-    """Whether a node has just logged in to this one, in each way that was tried."""
+    """Whether a node has just logged in to this one: by address, or in each way that was tried."""
     tried = [login for login in there.logins or () if login.node == nodes.name]
-    return bool(tried) and not any(each.code for each in tried)
+    # A name can mean another machine.
+    by_address = any(each.how == "address" and not each.code for each in tried)
+    return by_address or (bool(tried) and not any(each.code for each in tried))
 
 
 def is_reached(nodes: Nodes) -> bool:
-    """Whether each node that tried to log in to this one has done so, in each way."""
+    """Whether each node that tried to log in to this one has done so."""
     tried = [
         there.ssh
         for there in nodes.states.values()

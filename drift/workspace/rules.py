@@ -125,6 +125,10 @@ def _fault(wanted: DirectoryWanted, found: str, fixable: bool) -> Fault:
     options = (("-m", wanted.mode), ("-o", wanted.owner), ("-g", wanted.group))
     given = [word for option, value in options if value for word in (option, value)]
     words = shlex.join(["install", "-d", *given, wanted.path])
+    ids = [
+        f"{what} {name}" for what, name in (("user", wanted.owner), ("group", wanted.group)) if name
+    ]
+    words += f"; {' and '.join(ids)} must exist" if ids else ""
     return Fault(
         subject=Path(wanted.path),
         found=found,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic
 import gevent
 from pyinfra.api import Config, Host, Inventory, State
 from pyinfra.api.connectors import get_execution_connector
-from pyinfra.api.exceptions import PyinfraError
+from pyinfra.api.exceptions import ConnectorDataTypeError, PyinfraError
 from pyinfra.api.state import StateStage
 from pyinfra.connectors.ssh import SSHConnector
 from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state
@@ -25,6 +25,7 @@ from pyinfra_cli.exceptions import UnexpectedExternalError
 from pyinfra_cli.inventory import make_inventory
 from typing_extensions import TypeVar
 
+from gpu_node.facts.ask.bad_data import bad_logins, not_mappings
 from gpu_node.facts.ask.patience import DEEP_LAST_SECONDS, GivenUp, Patience
 from gpu_node.facts.ask.pyinfra_file import (
     CONNECTOR,
@@ -196,7 +197,11 @@ def chosen(
     with ctx_state.use(state), ctx_config.use(config):
         inventory = _inventory(inventory_path, state.cwd, data or {})
         with ctx_inventory.use(inventory):
-            state.init(inventory, config)
+            try:
+                state.init(inventory, config)
+            except ConnectorDataTypeError as error:
+                lines = bad_logins(pyinfra_file(inventory_path), inventory)
+                raise PyinfraError("\n".join(lines) or str(error)) from error
             hosts = _limited(list(inventory), list(limits), inventory_path)
             state.set_stage(StateStage.Prepare)
             yield state, hosts
@@ -254,6 +259,8 @@ def _inventory(path: str, cwd: str, data: Mapping[str, object] | None = None) ->
             cwd=cwd,
             group_data_directories=group_data,
         )
+        if not all(isinstance(data, dict) for data in inventory.group_data.values()):
+            raise ValueError("data that is no mapping")
         _connect_as_ours(inventory)
         return inventory
     except PyinfraError:  # an error in a cluster file has that file and its line
@@ -279,6 +286,9 @@ def _connect_as_ours(inventory: Inventory) -> None:
 def _failed(path: str, error: Exception) -> str:
     """Return the problem of an inventory file that does not run, with the line where it ends."""
     words = error.msg if isinstance(error, SyntaxError) else str(error)
+    is_of_data = type(error) is ValueError and not _line_in(path, error) and os.path.isfile(path)
+    if lines := list(not_mappings(path) if is_of_data else ()):
+        return "\n".join(lines)
     line = error.lineno if isinstance(error, SyntaxError) else _line_in(path, error)
     place = f"{path}:{line}" if line else path
     text = " ".join(f"{type(error).__name__}: {words}".split())

@@ -6,6 +6,7 @@ for module in /lib*/security /lib/*/security /usr/lib*/security /usr/lib/*/secur
   [ ! -f @stack@ ] || [ -L @stack@ ] || echo takes-line
   break
 done
+[ -e @stack@ ] || echo no-stack
 [ ! -d /etc/pam.d ] || grep -l '^[^#]*pam_limits' /etc/pam.d/* || :
 [ -r /etc/ssh/sshd_config ] || exit 0
 for f in /etc/ssh/sshd_config.d/*.conf /etc/ssh/sshd_config; do

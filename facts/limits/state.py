@@ -81,6 +81,7 @@ class Pam(State):
     `spares_root`: lines for groups and the wildcard do not apply to root. `clamps_nofile`:
     "unlimited" open files become fs.nr_open; with an older pam_limits the login fails. A deploy
     may add a line to the stack of sshd (`takes_line`): a regular file, and the module is installed.
+    `has_stack`: sshd's file is there at all.
     """
 
     files: tuple[str, ...]
@@ -88,6 +89,7 @@ class Pam(State):
     spares_root: bool
     clamps_nofile: bool
     takes_line: bool = False
+    has_stack: bool = True
 
 
 class LimitsState(State):
@@ -158,6 +160,7 @@ def parse_pam(text: str) -> Pam:
         spares_root="spares-root" in lines,
         clamps_nofile="clamps-nofile" in lines,
         takes_line="takes-line" in lines,
+        has_stack="no-stack" not in lines,
     )
 
 

@@ -29,7 +29,7 @@ KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts"
 HOSTS = "/etc/hosts"
 NAME_SECONDS = 8
 
-_AUTHORIZED = USERS_FILE + MANAGED_BLOCK + shell("ssh/authorized")
+_AUTHORIZED = USERS_FILE + MANAGED_BLOCK + shell("ssh/authorized", begin=BEGIN, end=END)
 _KNOWN = shell("ssh/known", users_known_hosts=USERS_KNOWN_HOSTS, known_hosts=KNOWN_HOSTS)
 _KNOWN_BLOCK = (
     f"{MANAGED_BLOCK}[ ! -r {KNOWN_HOSTS} ] || managed_block <{KNOWN_HOSTS} | sed 's/^/block /'\n"

@@ -122,6 +122,12 @@ class Hosts(State):
     is_mount: bool = False
 
 
+class Authorized(Block):
+    """Our lines in authorized_keys, and the ed25519 keys of the `others`, with any options."""
+
+    others: tuple[str, ...] = ()
+
+
 class SshState(State):
     """Everything about SSH among the nodes that rules use.
 
@@ -132,7 +138,7 @@ class SshState(State):
 
     host_keys: tuple[str, ...] | None
     account: Account | None
-    authorized: Block | None
+    authorized: Authorized | None
     # The key that the sshd showed when this machine connected; None where another program asked.
     reached: str | None = None
     known_hosts: Known | None
@@ -201,9 +207,12 @@ def _answer(line: str) -> tuple[str, str, tuple[str, ...] | None]:
 
 
 @lru_cache(maxsize=ALIKE)
-def parse_authorized(text: str) -> Block:
-    """Parse the lines of our block of authorized_keys."""
-    return parse_block(lines_of(text))
+def parse_authorized(text: str) -> Authorized:
+    """Parse the lines of our block of authorized_keys, and `key TYPE KEY` of each other line."""
+    lines = lines_of(text)
+    others = [line.removeprefix("key ") for line in lines if line.startswith("key ")]
+    block = parse_block(line for line in lines if not line.startswith("key "))
+    return Authorized(**dict(block), others=tuple(others))
 
 
 def parse_names(text: str) -> Names:

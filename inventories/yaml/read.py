@@ -136,7 +136,8 @@ def _mapping(document: Document, node: yaml.MappingNode, path: KeyPath) -> dict[
                 why, then = "a template, {{ }}, is not filled in", "write the value in its place"
             document.add(Problem(path, found, why, "text", then), line)
         elif node.flow_style and key.isdecimal() and value_node.start_mark == value_node.end_mark:
-            why, then = "a comma ends a value in braces", "write the number without commas"
+            why = "a comma ends a value in braces"
+            then = "write the number without commas, or with points"
             document.add(Problem(here, quoted(key), why, "KEY: VALUE", then), line)
         elif key_node.tag not in (f"{_TAG}str", f"{_TAG}merge"):
             why, then = "YAML does not read this key as text", f"write {json.dumps(key)}:"

@@ -36,7 +36,7 @@ WANTED = states.wanted(
         "workspace_path": "/srv/work",
         "workspace_source": "a100-01",
         "launcher_user": "train",
-        "ssh_sudo": True,
+        "_sudo": True,
     }
 )
 GONE = Seen(WANTED, error="no answer to the probe within 90 s", nodes=PEERS)

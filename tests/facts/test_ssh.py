@@ -323,6 +323,20 @@ def test_lines_of_others_about_our_names(
     assert found.block.is_whole
 
 
+def test_keys_of_others(shell: str, tmp_path: Path) -> None:
+    """Of each line but ours and comments, whatever its options are."""
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "authorized_keys").write_text(
+        f"{BEGIN}\nssh-ed25519 AAAA1 gpu-node:a\n{END}\n# ssh-ed25519 AAAA2\nssh-rsa AAAA3 a\n"
+        'from="192.0.2.1",command="echo a" ssh-ed25519 AAAA4 gpu-node:b\nssh-ed25519 AAAA5\n'
+    )
+    section = Section("x", f"home={tmp_path}\n{mesh._AUTHORIZED}")
+    text = ask(shell, [section]).sections["x"].require()
+    found = ssh.parse_authorized(text)
+    assert found.of("a") == ("ssh-ed25519 AAAA1 gpu-node:a",) and not found.of("b")
+    assert found.others == ("ssh-ed25519 AAAA4", "ssh-ed25519 AAAA5")
+
+
 def test_cloud_inits_settings(shell: str, tmp_path: Path) -> None:
     """The file that is read last decides; comments and quotes are no part of a value."""
     (tmp_path / "cloud.cfg.d").mkdir()

@@ -29,12 +29,29 @@ written_sizes = st.builds(
         ("driver_verion", "535", "did you mean driver_version?"),
         ("ShmSize", "8G", "did you mean shm_size?"),
         ("nccl-version", "2.18.3", "did you mean nccl_version?"),
-        ("workspace", "/data", "did you mean workspaces?"),
-        (
-            "shm",
-            {"size": "8G"},
-            "found a mapping (only a cluster file has sections); allowed: shm_size",
-        ),
+        ("shm_siz", "8G", "; allowed: shm_size; next: write shm_size"),
+        ("workspace", "/data", "next: write workspace_path: /data"),
+        ("shm", {"size": "8G", "remove_ipc": False}, "found a mapping (only a cluster file has"),
+        ("shm", {"size": "8G", "remove_ipc": False}, "shm_size: 8G, shm_remove_ipc: false"),
+        ("shm", "40G", "next: write shm_size: 40G"),
+        ("driver", "535", 'next: write driver_version: "535"'),
+        ("gpu", "A100", "allowed: gpu_model, gpu_count; next: write gpu_model: A100"),
+        ("limits", "131072", "next: write limits_nofile: 131072"),
+        ("network", "auto", "next: write network_interface: auto"),
+        ("launcher", "srun", "next: write"),
+        ("docker", True, "next: write one of the allowed keys"),
+        ("nofile", 131072, "did you mean limits_nofile?"),
+        ("memlock", "unlimited", "did you mean limits_memlock?"),
+        ("ssh_usr", "bob", "did you mean ssh_user?"),
+        ("ssh_keys", "~/.ssh/id_rsa", "did you mean ssh_key?"),
+        ("sshport", 22, "did you mean ssh_port?"),
+        ("ssh", "root", "allowed: ssh_mesh, ssh_hostname, "),
+        ("ansible_host", "10.0.0.4", "next: write ssh_hostname"),
+        ("ansible_user", "bob", "next: write ssh_user"),
+        ("ansible_ssh_private_key_file", "~/.ssh/id", "next: write ssh_key"),
+        ("ansible_become", True, "next: write _sudo"),
+        ("ansible_python_interpreter", "/usr/bin/python3", "(a key of Ansible); allowed: ssh_host"),
+        ("ansible_password", "x", "next: remove it: no password is stored in an inventory"),
     ],
 )
 def test_a_misspelt_key_of_a_hand_written_inventory(key: str, value: object, problem: str) -> None:
@@ -46,7 +63,10 @@ def test_a_misspelt_key_of_a_hand_written_inventory(key: str, value: object, pro
 
 @pytest.mark.parametrize(
     "key",
-    ["docker_version", "driver_class", "ssh_port", "_sudo", "cluster_nodes", "packages", "sh"],
+    [
+        *("docker_version", "driver_class", "ssh_port", "_sudo", "cluster_nodes", "packages", "sh"),
+        *("ssh_keys", "ssh_users", "sshd_port", "hostname", "user", "path", "python"),
+    ],
 )
 def test_a_key_of_another_program_is_passed_over(key: str) -> None:
     """pyinfra's own, and what other deploys read from the same inventory."""
