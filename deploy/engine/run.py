@@ -33,7 +33,7 @@ class AskAll(Generic[T]):
         self,
         state: State,
         ask: Callable[[Host], T],
-        then: Callable[[dict[Host, T]], Mapping[Host, T]] = dict,
+        then: Callable[[dict[Host, T]], Mapping[Host, T]] | None = None,
     ) -> Mapping[str, T]:
         """Return the result of `ask` for each node that is still in the run; called once each.
 
@@ -44,8 +44,9 @@ class AskAll(Generic[T]):
             try:
                 hosts = list(state.active_hosts)
                 results = Pool(PARALLEL).map(ask, hosts)
-                given = then(dict(zip(hosts, results, strict=True)))
-                result.set({host.name: each for host, each in given.items()})
+                pairs = zip(hosts, results, strict=True)
+                given = then(dict(pairs)).items() if then else pairs
+                result.set({host.name: each for host, each in given})
             except BaseException as error:
                 result.set_exception(error)
                 raise
