@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -20,11 +19,8 @@ from gpu_node.diagnose.sources import Log
 from gpu_node.drift.ranges import ranges
 from gpu_node.inventories.plurals import counted
 
-# The causes of a program, and of a launcher, that end with an exception that no other cause has.
-EXCEPTION, LAUNCHER = "exception", "launcher-fails"
-_LAUNCHERS = re.compile(
-    r"/torch/distributed/(?:run|launch|launcher|elastic)\b|/deepspeed/launcher/|/accelerate/commands/"
-)
+# The cause of a program that ends with an exception that no other cause has.
+EXCEPTION = "exception"
 CANDIDATES, EVIDENCE, LOOKS = 3, 10, 3
 _PLACES = {"first": 0, "": 1, "last": 2}
 # Exceptions that say what another process did, or that the program itself did not raise.
@@ -271,21 +267,23 @@ def _of_exceptions(
     """
 
     def first(match: Match) -> tuple[object, ...]:
-        return _has_recovered(match, endings), not match.frame, _place(min(match.lines, key=_place))
+        place, _ = match.raised
+        return _has_recovered(match, endings), not place, _place(min(match.lines, key=_place))
 
     for match in sorted(unknown, key=first):
         name = match.name.rpartition(".")[2]
-        in_users_file = bool(match.frame) and "-packages/" not in match.frame
-        is_of_launcher = LAUNCHER in known and bool(_LAUNCHERS.search(match.frame))
-        is_of_library = name in _OF_LIBRARIES and not in_users_file and not is_of_launcher
-        if name in (TRACEBACK, *_OF_OTHERS) or is_of_library:
+        place, means = match.raised
+        is_of_library = name in _OF_LIBRARIES and (not place or "-packages/" in place)
+        if means not in known and (name in (TRACEBACK, *_OF_OTHERS) or is_of_library):
             continue
-        cause = known[LAUNCHER if is_of_launcher else EXCEPTION]
-        where = f", raised at {match.frame}" if match.frame else ""
+        cause = known.get(means, known[EXCEPTION])
+        where = f", raised at {place}" if place else ""
         ranks = sorted({each.rank for each in match.lines if each.rank is not None})
-        program = "the launcher" if is_of_launcher else "the program"
-        who = f"rank {ranks[0]}" if len(ranks) == 1 else program
-        yield _candidate(cause, match, f"{who} ends with {match.name}{where}", endings)
+        who = f"rank {ranks[0]}" if len(ranks) == 1 else "the program"
+        ends = f"{who} ends with {match.name}{where}"
+        if cause.name != EXCEPTION:
+            match.confidence, ends = "low", f"{cause.says}: {ends}"
+        yield _candidate(cause, match, ends, endings)
         return
 
 

@@ -143,6 +143,13 @@ class Meaning(Row):
     cause: str
 
 
+class Raised(Row):
+    """The cause of an exception that begins as `line` does, and that a `file` raised."""
+
+    file: str = ""
+    cause: str
+
+
 class Start(Row):
     """How a process says at its start which `rank` of how many (`size`) it is, and that all are."""
 
@@ -201,8 +208,14 @@ def comparisons() -> tuple[Comparison, ...]:
 def speakers() -> tuple[Emitter, ...]:
     """Who prints errors: the emitters, then any program, in the forms of its levels."""
     data = table("objects")
-    program = {"name": PROGRAM, "without": data["graded"]}
-    return (*emitters(), *(Emitter.model_validate({**program, **row}) for row in data["levels"]))
+    program, ending = {"name": PROGRAM, "without": data["graded"]}, data["endings"]
+    # A program may begin them in small letters.
+    endings = (
+        {"has": each[1:], "line": ending["line"].replace("WORDS", each), "source": ending["source"]}
+        for each in ending["words"]
+    )
+    levels = (*data["levels"], *endings)
+    return (*emitters(), *(Emitter.model_validate({**program, **row}) for row in levels))
 
 
 @cache
@@ -219,6 +232,18 @@ def meant(names: Iterable[str], text: str) -> str | None:
     """Return the cause that an error of emitters means by the object that its text names."""
     about = (each for each in meanings() if {PROGRAM, *names} & {*each.of})
     return next((each.cause for each in about if re.search(each.line, text)), None)
+
+
+@cache
+def exceptions() -> tuple[Raised, ...]:
+    """What exceptions mean, in the order of the file."""
+    return tuple(map(Raised.model_validate, table("raised")))
+
+
+def raised(text: str, file: str) -> str:
+    """Return the cause of an exception by its text and its file; "" for one of the program."""
+    fit = (each for each in exceptions() if re.match(each.line, text))
+    return next((each.cause for each in fit if re.search(each.file, file)), "")
 
 
 @cache
