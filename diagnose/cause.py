@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -32,6 +32,7 @@ Confidence = Literal["high", "medium", "low"]
 Level = Literal["cause", "symptom", "consequence"]
 # In a remedy: the command for a torch that has kernels for a model of GPU.
 _TORCH = re.compile(r"\{torch for (\w+)\}")
+_R = TypeVar("_R", bound=BaseModel)
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -186,22 +187,16 @@ def causes() -> Mapping[str, Cause]:
     return found
 
 
-@cache
-def emitters() -> tuple[Emitter, ...]:
-    """All emitters, in the order of their file."""
-    return tuple(map(Emitter.model_validate, table("emitters")))
+def _rows(of: type[_R], name: str) -> tuple[_R, ...]:
+    return tuple(map(of.model_validate, table(name)))
 
 
-@cache
-def starts() -> tuple[Start, ...]:
-    """The lines in which processes count themselves."""
-    return tuple(map(Start.model_validate, table("starts")))
-
-
-@cache
-def comparisons() -> tuple[Comparison, ...]:
-    """What is compared between ranks or nodes."""
-    return tuple(map(Comparison.model_validate, table("compared")))
+# The rows of a table each, in the order of its file: who prints errors, how processes count
+# themselves, what is compared between ranks or nodes, and what exceptions mean.
+emitters = cache(partial(_rows, Emitter, "emitters"))
+starts = cache(partial(_rows, Start, "starts"))
+comparisons = cache(partial(_rows, Comparison, "compared"))
+exceptions = cache(partial(_rows, Raised, "raised"))
 
 
 @cache
@@ -232,12 +227,6 @@ def meant(names: Iterable[str], text: str) -> str | None:
     """Return the cause that an error of emitters means by the object that its text names."""
     about = (each for each in meanings() if {PROGRAM, *names} & {*each.of})
     return next((each.cause for each in about if re.search(each.line, text)), None)
-
-
-@cache
-def exceptions() -> tuple[Raised, ...]:
-    """What exceptions mean, in the order of the file."""
-    return tuple(map(Raised.model_validate, table("raised")))
 
 
 def raised(text: str, file: str) -> str:
