@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
 from gpu_node.diagnose.cause import Cause, Confidence, causes, comparisons, emitters, starts
@@ -88,9 +89,8 @@ class Answer:
             return "cause"
         if self.look and not (self.went_on if self.failing else self.works):
             return "not decidable"
-        if self.failing and not self.went_on:
-            return "nothing known"
-        if self.size.lost or any(each.waiting or each.error for each in self.flights):
+        unread = self.size.lost or any(each.waiting or each.error for each in self.flights)
+        if unread or (self.failing and not self.went_on):
             return "nothing known"
         if self.failing:
             return "went on"
@@ -192,14 +192,14 @@ def _judged(
         candidates += _of_causes(others, known, endings)
     named = sorted(candidates, key=lambda each: _order(each, candidates))[:CANDIDATES]
     wrong = ending + [each for each in failed if each.alone and not _has_recovered(each, endings)]
-    least = 0
-    for at, each in enumerate(named):
-        own = RANKED.index(each.confidence) or not proves(
-            found[each.cause.name], each.cause, wrong, known, matcher.ends
-        )
-        # Without proof it is 1, medium; what stands after another is no surer.
-        least = max(least, own)
-        named[at] = replace(each, confidence=RANKED[least])
+    # Without proof it is 1, medium; what stands after another is no surer.
+    ranks = (
+        RANKED.index(each.confidence)
+        or not proves(found[each.cause.name], each.cause, wrong, known, matcher.ends)
+        for each in named
+    )
+    surest = zip(named, accumulate(ranks, max), strict=True)
+    named = [replace(each, confidence=RANKED[rank]) for each, rank in surest]
     return tuple(named), tuple(kinds), went_on
 
 
@@ -231,13 +231,8 @@ def _look(
 
 def _has_recovered(match: Match, endings: Mapping[str, Ending]) -> bool:
     """Whether all go on after lines that are a failure in themselves."""
-    return (
-        match.alone
-        and not match.final
-        and all(
-            endings[log].recovers(stream, number) for (log, stream), number in match.last.items()
-        )
-    )
+    last = (endings[log].recovers(stream, at) for (log, stream), at in match.last.items())
+    return match.alone and not match.final and all(last)
 
 
 def _place(line: Evidence) -> tuple[bool, str, tuple[int, int]]:

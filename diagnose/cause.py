@@ -76,6 +76,11 @@ class Pattern(Model):
     ends: bool = False
     source: Source
 
+    @property
+    def is_specific(self) -> bool:
+        """Whether it may prove its cause: its text is one of a release, and of nothing else."""
+        return self.confidence == "high" and not self.source.seen.startswith(DESCRIBED)
+
 
 class Cause(Model):
     """What made a job fail, what shows it, and what cures it.
@@ -120,6 +125,11 @@ class Emitter(Model):
     without: str = "$^"
     source: str
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it speaks of itself, in a text of a release."""
+        return self.place != "last" and not self.source.startswith(DESCRIBED)
+
     def speaks(self, text: str, bare: str) -> bool:
         """Whether a line, with its prefixes and without, is an error of this emitter."""
         return (
@@ -137,16 +147,13 @@ class Row(Model):
 
 
 class Meaning(Row):
-    """The cause that an error of emitters means which names an object as `line` does."""
+    """The cause that an error means: one of emitters which names an object as `line` does.
 
-    of: tuple[str, ...]
-    object: str
-    cause: str
+    Or an exception that begins as `line` does, and that a `file` raised.
+    """
 
-
-class Raised(Row):
-    """The cause of an exception that begins as `line` does, and that a `file` raised."""
-
+    of: tuple[str, ...] = ()
+    object: str = ""
     file: str = ""
     cause: str
 
@@ -196,21 +203,19 @@ def _rows(of: type[_R], name: str) -> tuple[_R, ...]:
 emitters = cache(partial(_rows, Emitter, "emitters"))
 starts = cache(partial(_rows, Start, "starts"))
 comparisons = cache(partial(_rows, Comparison, "compared"))
-exceptions = cache(partial(_rows, Raised, "raised"))
+exceptions = cache(partial(_rows, Meaning, "raised"))
 
 
 @cache
 def speakers() -> tuple[Emitter, ...]:
     """Who prints errors: the emitters, then any program, in the forms of its levels."""
     data = table("objects")
-    program, ending = {"name": PROGRAM, "without": data["graded"]}, data["endings"]
+    program, of = {"name": PROGRAM, "without": data["graded"]}, data["endings"]
     # A program may begin them in small letters.
-    endings = (
-        {"has": each[1:], "line": ending["line"].replace("WORDS", each), "source": ending["source"]}
-        for each in ending["words"]
-    )
-    levels = (*data["levels"], *endings)
-    return (*emitters(), *(Emitter.model_validate({**program, **row}) for row in levels))
+    endings = ((each[1:], of["line"].replace("WORDS", each)) for each in of["words"])
+    levels = ({"has": has, "line": line, "source": of["source"]} for has, line in endings)
+    rows = ({**program, **row} for row in (*data["levels"], *levels))
+    return (*emitters(), *map(Emitter.model_validate, rows))
 
 
 @cache
@@ -272,12 +277,9 @@ def _of_end(reporter: Mapping[str, Any], end: Mapping[str, Any]) -> Pattern:
     def filled(text: str) -> str:
         return _END.sub(lambda word: str(end.get(word[0], _NEVER)), text)
 
-    given = {key: reporter[key] for key in ("confidence", "final") if key in reporter}
-    given |= {key: filled(reporter[key]) for key in ("has", "line")}
-    source = {"seen": reporter["source"]}
-    return Pattern.model_validate(
-        {"confidence": end["confidence"], "ends": True, **given, "source": source}
-    )
+    given = {"confidence": end["confidence"], "ends": True}
+    given |= {key: reporter[key] for key in ("confidence", "final") if key in reporter}
+    return _low(reporter, **given | {key: filled(reporter[key]) for key in ("has", "line")})
 
 
 def _of_stages(found: Mapping[str, Cause]) -> Iterator[tuple[str, Pattern]]:
@@ -291,8 +293,9 @@ def _of_stages(found: Mapping[str, Cause]) -> Iterator[tuple[str, Pattern]]:
 
 
 def _low(pair: Mapping[str, str], **given: Any) -> Pattern:
+    """Return the pattern of a table's row, of low confidence unless another one is given."""
     source = {"seen": pair["source"]}
-    return Pattern.model_validate({**given, "confidence": "low", "source": source})
+    return Pattern.model_validate({"confidence": "low", **given, "source": source})
 
 
 def table(name: str) -> Any:

@@ -6,16 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from gpu_node.diagnose.cause import (
-    DESCRIBED,
-    PROGRAM,
-    Cause,
-    Confidence,
-    Pattern,
-    meant,
-    raised,
-    speakers,
-)
+from gpu_node.diagnose.cause import PROGRAM, Cause, Confidence, Pattern, meant, raised, speakers
 from gpu_node.diagnose.origin import Origin, split
 from gpu_node.diagnose.scan import Line
 from gpu_node.diagnose.sources import Log
@@ -143,13 +134,9 @@ class Matcher:
                     match.final.add(line.log.name)
                 if pattern.final or pattern.ends:
                     self.ends[line.order[0]] = line.order
-                elif is_specific(pattern) and not line.origin.is_advice:
+                elif pattern.is_specific and not line.origin.is_advice:
                     spoken = [each for each in speakers() if each.speaks(line.whole, text)]
-                    own = (
-                        each.place != "last" and not each.source.startswith(DESCRIBED)
-                        for each in spoken
-                    )
-                    match.is_own = match.is_own or is_raised or any(own)
+                    match.is_own |= is_raised or any(each.is_own for each in spoken)
                     if any(each.ends for each in spoken):
                         self.ends[line.order[0]] = line.order
         if TRACEBACK in text:
@@ -207,11 +194,7 @@ class Matcher:
 
 
 def _add(
-    found: dict[str, Match],
-    name: str,
-    confidence: Confidence,
-    alone: bool,
-    line: Evidence,
+    found: dict[str, Match], name: str, confidence: Confidence, alone: bool, line: Evidence
 ) -> Match:
     match = found.setdefault(name, Match(name, confidence, alone))
     if RANKED.index(confidence) < RANKED.index(match.confidence):
@@ -223,11 +206,6 @@ def _add(
     if len(match.lines) < _MOST or (line.rank not in ranks and len(ranks) < 10 * _MOST):
         match.lines.append(line)
     return match
-
-
-def is_specific(pattern: Pattern) -> bool:
-    """Whether a pattern may prove its cause: its text is one of a release, and of nothing else."""
-    return pattern.confidence == RANKED[0] and not pattern.source.seen.startswith(DESCRIBED)
 
 
 def matches(pattern: Pattern, line: Line) -> bool:
