@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
 from gpu_node.diagnose.cause import Cause, Confidence, causes, comparisons, emitters, starts
@@ -20,11 +20,8 @@ from gpu_node.diagnose.sources import Log
 from gpu_node.drift.ranges import ranges
 from gpu_node.inventories.plurals import counted
 
-# The causes of a program, and of a launcher, that end with an exception that no other cause has.
-EXCEPTION, LAUNCHER = "exception", "launcher-fails"
-_LAUNCHERS = re.compile(
-    r"/torch/distributed/(?:run|launch|launcher|elastic)\b|/deepspeed/launcher/|/accelerate/commands/"
-)
+# The cause of a program that ends with an exception that no other cause has.
+EXCEPTION = "exception"
 CANDIDATES, EVIDENCE, LOOKS = 3, 10, 3
 _PLACES = {"first": 0, "": 1, "last": 2}
 # Exceptions that say what another process did, or that the program itself did not raise.
@@ -92,9 +89,8 @@ class Answer:
             return "cause"
         if self.look and not (self.went_on if self.failing else self.works):
             return "not decidable"
-        if self.failing and not self.went_on:
-            return "nothing known"
-        if self.size.lost or any(each.waiting or each.error for each in self.flights):
+        unread = self.size.lost or any(each.waiting or each.error for each in self.flights)
+        if unread or (self.failing and not self.went_on):
             return "nothing known"
         if self.failing:
             return "went on"
@@ -196,14 +192,14 @@ def _judged(
         candidates += _of_causes(others, known, endings)
     named = sorted(candidates, key=lambda each: _order(each, candidates))[:CANDIDATES]
     wrong = ending + [each for each in failed if each.alone and not _has_recovered(each, endings)]
-    least = 0
-    for at, each in enumerate(named):
-        own = RANKED.index(each.confidence) or not proves(
-            found[each.cause.name], each.cause, wrong, known, matcher.ends
-        )
-        # Without proof it is 1, medium; what stands after another is no surer.
-        least = max(least, own)
-        named[at] = replace(each, confidence=RANKED[least])
+    # Without proof it is 1, medium; what stands after another is no surer.
+    ranks = (
+        RANKED.index(each.confidence)
+        or not proves(found[each.cause.name], each.cause, wrong, known, matcher.ends)
+        for each in named
+    )
+    surest = zip(named, accumulate(ranks, max), strict=True)
+    named = [replace(each, confidence=RANKED[rank]) for each, rank in surest]
     return tuple(named), tuple(kinds), went_on
 
 
@@ -235,13 +231,8 @@ def _look(
 
 def _has_recovered(match: Match, endings: Mapping[str, Ending]) -> bool:
     """Whether all go on after lines that are a failure in themselves."""
-    return (
-        match.alone
-        and not match.final
-        and all(
-            endings[log].recovers(stream, number) for (log, stream), number in match.last.items()
-        )
-    )
+    last = (endings[log].recovers(stream, at) for (log, stream), at in match.last.items())
+    return match.alone and not match.final and all(last)
 
 
 def _place(line: Evidence) -> tuple[bool, str, tuple[int, int]]:
@@ -271,21 +262,23 @@ def _of_exceptions(
     """
 
     def first(match: Match) -> tuple[object, ...]:
-        return _has_recovered(match, endings), not match.frame, _place(min(match.lines, key=_place))
+        place, _ = match.raised
+        return _has_recovered(match, endings), not place, _place(min(match.lines, key=_place))
 
     for match in sorted(unknown, key=first):
         name = match.name.rpartition(".")[2]
-        in_users_file = bool(match.frame) and "-packages/" not in match.frame
-        is_of_launcher = LAUNCHER in known and bool(_LAUNCHERS.search(match.frame))
-        is_of_library = name in _OF_LIBRARIES and not in_users_file and not is_of_launcher
-        if name in (TRACEBACK, *_OF_OTHERS) or is_of_library:
+        place, means = match.raised
+        is_of_library = name in _OF_LIBRARIES and (not place or "-packages/" in place)
+        if means not in known and (name in (TRACEBACK, *_OF_OTHERS) or is_of_library):
             continue
-        cause = known[LAUNCHER if is_of_launcher else EXCEPTION]
-        where = f", raised at {match.frame}" if match.frame else ""
+        cause = known.get(means, known[EXCEPTION])
+        where = f", raised at {place}" if place else ""
         ranks = sorted({each.rank for each in match.lines if each.rank is not None})
-        program = "the launcher" if is_of_launcher else "the program"
-        who = f"rank {ranks[0]}" if len(ranks) == 1 else program
-        yield _candidate(cause, match, f"{who} ends with {match.name}{where}", endings)
+        who = f"rank {ranks[0]}" if len(ranks) == 1 else "the program"
+        ends = f"{who} ends with {match.name}{where}"
+        if cause.name != EXCEPTION:
+            match.confidence, ends = "low", f"{cause.says}: {ends}"
+        yield _candidate(cause, match, ends, endings)
         return
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -33,6 +33,7 @@ Confidence = Literal["high", "medium", "low"]
 Level = Literal["cause", "symptom", "consequence"]
 # In a remedy: the command for a torch that has kernels for a model of GPU.
 _TORCH = re.compile(r"\{torch for (\w+)\}")
+_R = TypeVar("_R", bound=BaseModel)
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -75,6 +76,11 @@ class Pattern(Model):
     final: bool = False
     ends: bool = False
     source: Source
+
+    @property
+    def is_specific(self) -> bool:
+        """Whether it may prove its cause: its text is one of a release, and of nothing else."""
+        return self.confidence == "high" and not self.source.seen.startswith(DESCRIBED)
 
 
 class Cause(Model):
@@ -120,6 +126,11 @@ class Emitter(Model):
     without: str = "$^"
     source: str
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it speaks of itself, in a text of a release."""
+        return self.place != "last" and not self.source.startswith(DESCRIBED)
+
     def speaks(self, text: str, bare: str) -> bool:
         """Whether a line, with its prefixes and without, is an error of this emitter."""
         return (
@@ -137,10 +148,14 @@ class Row(Model):
 
 
 class Meaning(Row):
-    """The cause that an error of emitters means which names an object as `line` does."""
+    """The cause that an error means: one of emitters which names an object as `line` does.
 
-    of: tuple[str, ...]
-    object: str
+    Or an exception that begins as `line` does, and that a `file` raised.
+    """
+
+    of: tuple[str, ...] = ()
+    object: str = ""
+    file: str = ""
     cause: str
 
 
@@ -180,30 +195,28 @@ def causes() -> Mapping[str, Cause]:
     return found
 
 
-@cache
-def emitters() -> tuple[Emitter, ...]:
-    """All emitters, in the order of their file."""
-    return tuple(map(Emitter.model_validate, table("emitters")))
+def _rows(of: type[_R], name: str) -> tuple[_R, ...]:
+    return tuple(map(of.model_validate, table(name)))
 
 
-@cache
-def starts() -> tuple[Start, ...]:
-    """The lines in which processes count themselves."""
-    return tuple(map(Start.model_validate, table("starts")))
-
-
-@cache
-def comparisons() -> tuple[Comparison, ...]:
-    """What is compared between ranks or nodes."""
-    return tuple(map(Comparison.model_validate, table("compared")))
+# The rows of a table each, in the order of its file: who prints errors, how processes count
+# themselves, what is compared between ranks or nodes, and what exceptions mean.
+emitters = cache(partial(_rows, Emitter, "emitters"))
+starts = cache(partial(_rows, Start, "starts"))
+comparisons = cache(partial(_rows, Comparison, "compared"))
+exceptions = cache(partial(_rows, Meaning, "raised"))
 
 
 @cache
 def speakers() -> tuple[Emitter, ...]:
     """Who prints errors: the emitters, then any program, in the forms of its levels."""
     data = table("objects")
-    program = {"name": PROGRAM, "without": data["graded"]}
-    return (*emitters(), *(Emitter.model_validate({**program, **row}) for row in data["levels"]))
+    program, of = {"name": PROGRAM, "without": data["graded"]}, data["endings"]
+    # A program may begin them in small letters.
+    endings = ((each[1:], of["line"].replace("WORDS", each)) for each in of["words"])
+    levels = ({"has": has, "line": line, "source": of["source"]} for has, line in endings)
+    rows = ({**program, **row} for row in (*data["levels"], *levels))
+    return (*emitters(), *map(Emitter.model_validate, rows))
 
 
 @cache
@@ -220,6 +233,12 @@ def meant(names: Iterable[str], text: str) -> str | None:
     """Return the cause that an error of emitters means by the object that its text names."""
     about = (each for each in meanings() if {PROGRAM, *names} & {*each.of})
     return next((each.cause for each in about if re.search(each.line, text)), None)
+
+
+def raised(text: str, file: str) -> str:
+    """Return the cause of an exception by its text and its file; "" for one of the program."""
+    fit = (each for each in exceptions() if re.match(each.line, text))
+    return next((each.cause for each in fit if re.search(each.file, file)), "")
 
 
 @cache
@@ -259,12 +278,9 @@ def _of_end(reporter: Mapping[str, Any], end: Mapping[str, Any]) -> Pattern:
     def filled(text: str) -> str:
         return _END.sub(lambda word: str(end.get(word[0], _NEVER)), text)
 
-    given = {key: reporter[key] for key in ("confidence", "final") if key in reporter}
-    given |= {key: filled(reporter[key]) for key in ("has", "line")}
-    source = {"seen": reporter["source"]}
-    return Pattern.model_validate(
-        {"confidence": end["confidence"], "ends": True, **given, "source": source}
-    )
+    given = {"confidence": end["confidence"], "ends": True}
+    given |= {key: reporter[key] for key in ("confidence", "final") if key in reporter}
+    return _low(reporter, **given | {key: filled(reporter[key]) for key in ("has", "line")})
 
 
 def _of_stages(found: Mapping[str, Cause]) -> Iterator[tuple[str, Pattern]]:
@@ -291,8 +307,9 @@ def _of_xids(_: Mapping[str, Cause]) -> Iterator[tuple[str, Pattern]]:
 
 
 def _low(pair: Mapping[str, str], **given: Any) -> Pattern:
+    """Return the pattern of a table's row, of low confidence unless another one is given."""
     source = {"seen": pair["source"]}
-    return Pattern.model_validate({**given, "confidence": "low", "source": source})
+    return Pattern.model_validate({"confidence": "low", **given, "source": source})
 
 
 def table(name: str) -> Any:

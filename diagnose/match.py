@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from gpu_node.diagnose.cause import DESCRIBED, PROGRAM, Cause, Confidence, Pattern, meant, speakers
+from gpu_node.diagnose.cause import PROGRAM, Cause, Confidence, Pattern, meant, raised, speakers
 from gpu_node.diagnose.origin import Origin, split
 from gpu_node.diagnose.scan import Line
 from gpu_node.diagnose.sources import Log
@@ -58,8 +58,9 @@ class Match:
     """A cause, or an exception by its name, and the lines that show it, the first first.
 
     `last`: the number of the last line of each process of a log. `final`: the logs in which no job
-    goes on after it. `frames`: where an exception was raised, by the order of its line. `is_own`:
-    a line is an error of who failed, and names the cause. `more`: what it says beside the cause.
+    goes on after it. `frames`: by the order of its line where the user's program called what raised
+    an exception, and the file that raised it. `is_own`: a line is an error of who failed, and names
+    the cause. `more`: what it says beside the cause.
     """
 
     name: str
@@ -68,7 +69,7 @@ class Match:
     lines: list[Evidence] = field(default_factory=list)
     last: dict[tuple[str, str], int] = field(default_factory=dict)
     final: set[str] = field(default_factory=set)
-    frames: dict[tuple[int, int], str] = field(default_factory=dict)
+    frames: dict[tuple[int, int], tuple[str, str]] = field(default_factory=dict)
     is_own: bool = False
     more: str = ""
 
@@ -78,9 +79,11 @@ class Match:
         return min(self.lines, key=lambda line: line.order)
 
     @property
-    def frame(self) -> str:
-        """Where the first of these exceptions that has a traceback was raised."""
-        return next((found for each in self.lines if (found := self.frames.get(each.order))), "")
+    def raised(self) -> tuple[str, str]:
+        """Where the first of these exceptions that has a traceback was raised; what it means."""
+        lines = ((each, *self.frames.get(each.order, ("", ""))) for each in self.lines)
+        line, place, file = next((each for each in lines if each[1]), (self.lines[0], "", ""))
+        return place, raised(line.text, file)
 
 
 def kept(log: Log, order: tuple[int, int], text: str, of: Origin) -> Evidence:
@@ -131,26 +134,22 @@ class Matcher:
                     match.final.add(line.log.name)
                 if pattern.final or pattern.ends:
                     self.ends[line.order[0]] = line.order
-                elif is_specific(pattern) and not line.origin.is_advice:
+                elif pattern.is_specific and not line.origin.is_advice:
                     spoken = [each for each in speakers() if each.speaks(line.whole, text)]
-                    own = (
-                        each.place != "last" and not each.source.startswith(DESCRIBED)
-                        for each in spoken
-                    )
-                    match.is_own = match.is_own or is_raised or any(own)
+                    match.is_own |= is_raised or any(each.is_own for each in spoken)
                     if any(each.ends for each in spoken):
                         self.ends[line.order[0]] = line.order
         if TRACEBACK in text:
-            raised, frame = _raised(line)
+            end, frames = _end_of(line)
             if _IGNORED in "".join(line.before()[-1:]):
-                self._ignored.add(raised.order)
+                self._ignored.add(end.order)
             else:
-                self._exception(raised, frame)
-                if raised.order != line.order and raised.rank is None:
-                    self.ends[line.order[0]] = raised.order
+                self._exception(end, frames)
+                if end.order != line.order and end.rank is None:
+                    self.ends[line.order[0]] = end.order
             return
         if is_raised:
-            self._exception(evidence(line), "")
+            self._exception(evidence(line), ("", ""))
         if line.order not in self._known:
             self._error(line, is_raised)
 
@@ -168,15 +167,15 @@ class Matcher:
         if alone and not is_raised:
             _add(self.errors, names[0], "low", alone, evidence(line))
 
-    def _exception(self, raised: Evidence, frame: str) -> None:
-        match = _EXCEPTION.match(raised.text) or _ENDING.match(raised.text)
-        name = match["name"] if match and TRACEBACK not in raised.text else TRACEBACK
+    def _exception(self, end: Evidence, frames: tuple[str, str]) -> None:
+        match = _EXCEPTION.match(end.text) or _ENDING.match(end.text)
+        name = match["name"] if match and TRACEBACK not in end.text else TRACEBACK
         before = self.exceptions.get(name)
         if before is None and len(self.exceptions) >= _MOST_EXCEPTIONS:
             return
-        if before is None or raised.order not in {each.order for each in before.lines}:
-            before = _add(self.exceptions, name, "medium", True, raised)
-        before.frames.setdefault(raised.order, frame)
+        if before is None or end.order not in {each.order for each in before.lines}:
+            before = _add(self.exceptions, name, "medium", True, end)
+        before.frames.setdefault(end.order, frames)
 
     def add(self, match: Match) -> None:
         """Add a cause that no pattern shows."""
@@ -195,11 +194,7 @@ class Matcher:
 
 
 def _add(
-    found: dict[str, Match],
-    name: str,
-    confidence: Confidence,
-    alone: bool,
-    line: Evidence,
+    found: dict[str, Match], name: str, confidence: Confidence, alone: bool, line: Evidence
 ) -> Match:
     match = found.setdefault(name, Match(name, confidence, alone))
     if RANKED.index(confidence) < RANKED.index(match.confidence):
@@ -213,11 +208,6 @@ def _add(
     return match
 
 
-def is_specific(pattern: Pattern) -> bool:
-    """Whether a pattern may prove its cause: its text is one of a release, and of nothing else."""
-    return pattern.confidence == RANKED[0] and not pattern.source.seen.startswith(DESCRIBED)
-
-
 def matches(pattern: Pattern, line: Line) -> bool:
     """Whether a line that has the text of a pattern is one of its lines."""
     return (
@@ -228,24 +218,25 @@ def matches(pattern: Pattern, line: Line) -> bool:
     )
 
 
-def _raised(line: Line) -> tuple[Evidence, str]:
-    """Return the line that a traceback ends with, and the place where it was raised.
+def _end_of(line: Line) -> tuple[Evidence, tuple[str, str]]:
+    """Return the line that a traceback ends with, and the place of the program and the last one.
 
     Lines of other processes, which stand between those of this one, are passed over. A traceback
     without an end is its first line; where an exception of a worker follows, that is the end.
     """
-    place, caught = "", False
+    place, last, caught = "", "", False
     for number, text in enumerate(line.after(_TRACEBACK), line.number + 1):
         text, origin = split(text, line.origin.rank)
         if origin.stream != line.origin.stream:
             continue
         if caught and _ORIGINAL in text:
-            place, caught = "", False
+            place, last, caught = "", "", False
         elif frame := _FRAME.match(text):
+            last = f"{frame['path']}:{frame['line']}"
             if not place or not _LIBRARY.search(frame["path"]) or _LIBRARY.search(place):
-                place = f"{frame['path']}:{frame['line']}"
+                place = last
         elif _CAUGHT.match(text) and not caught:
             caught = True
         elif _EXCEPTION.match(text) or (place and _ENDING.match(text)):
-            return kept(line.log, (line.order[0], number), text, origin), place
-    return evidence(line), place
+            return kept(line.log, (line.order[0], number), text, origin), (place, last)
+    return evidence(line), (place, last)

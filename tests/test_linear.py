@@ -13,7 +13,16 @@ from types import FrameType
 
 import pytest
 
-from gpu_node.diagnose.cause import Cause, causes, comparisons, meanings, speakers, stages, starts
+from gpu_node.diagnose.cause import (
+    Cause,
+    causes,
+    comparisons,
+    exceptions,
+    meanings,
+    speakers,
+    stages,
+    starts,
+)
 from gpu_node.diagnose.scan import KEPT, NEAR_SIZE
 from gpu_node.drift.env.bashrc import Blocks, with_blocks
 from gpu_node.drift.env.user_settings import our_conf_lines
@@ -40,6 +49,7 @@ BOUNDED = {
 # Expressions with a value that is known only in a run: none has a repetition beside another.
 OF_A_RUN = {
     "deploy/engine/scripts.py: f'^# {re.escape(what)}: (.+)$'",
+    "diagnose/cause.py: each.file",
     "diagnose/cause.py: each.line",
     "diagnose/cause.py: line",
     "diagnose/cause.py: self.line",
@@ -164,8 +174,9 @@ def test_what_shows_an_emitter_or_a_stage_takes_linear_time() -> None:
     """On a line of a log."""
     expressions = {each.line for each in speakers()}
     expressions |= {each.without for each in speakers()} | {
-        each.line for each in (*meanings(), *starts(), *comparisons())
+        each.line for each in (*meanings(), *starts(), *comparisons(), *exceptions())
     }
+    expressions |= {each.file for each in exceptions()}
     expressions |= {each.pattern for each in stages().values()}
     bad = [
         (expression, each(40))

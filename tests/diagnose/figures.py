@@ -31,6 +31,7 @@ SETS = {
     "fresh_hidden": "threads found by symptom, held out",
     "second_hidden": "threads found by symptom, second set held out",
     "third_hidden": "threads found by symptom, third set held out",
+    "fourth_seen": "threads found by symptom, fourth set, seen",
     "recorded": "recorded on two nodes",
 }
 

@@ -13,12 +13,12 @@ from gpu_node.diagnose.cause import (
     Cause,
     causes,
     comparisons,
+    exceptions,
     load,
     meanings,
     speakers,
     starts,
 )
-from gpu_node.diagnose.match import is_specific
 from gpu_node.drift.driver.target import floor, support
 from gpu_node.drift.report.explained import UNREADABLE, in_order
 from gpu_node.drift.tables import pip_torch, releases
@@ -132,7 +132,7 @@ def test_each_row_has_a_source() -> None:
     """A package with versions and file, or what FORM has: of each pattern and each table's row."""
     rows = {f"{each.has}, {each.line}": each.source for each in speakers()}
     rows |= {f"{each.object}, {each.of}": each.source for each in meanings()}
-    rows |= {each.line: each.source for each in (*starts(), *comparisons())}
+    rows |= {each.line: each.source for each in (*starts(), *comparisons(), *exceptions())}
     for name, cause in CAUSES.items():
         for each in cause.patterns:
             of = each.source
@@ -152,7 +152,7 @@ def test_a_row_whose_text_a_page_describes_proves_nothing() -> None:
         if each.source.seen.startswith(DESCRIBED)
     ]
     assert described
-    assert [each.has for each in described if is_specific(each)] == []
+    assert [each.has for each in described if each.is_specific] == []
 
 
 def test_a_file_with_an_unknown_key_is_refused(tmp_path: Path) -> None:

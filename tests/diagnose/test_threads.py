@@ -12,7 +12,15 @@ from pydantic import BaseModel, ConfigDict
 from tests.case_files import load
 
 # Who writes patterns reads only the shown ones.
-HALVES = ("seen", "held_out", "fresh_shown", "fresh_hidden", "second_hidden", "third_hidden")
+HALVES = (
+    "seen",
+    "held_out",
+    "fresh_shown",
+    "fresh_hidden",
+    "second_hidden",
+    "third_hidden",
+    "fourth_seen",
+)
 FEWEST = 116
 FOLDER = Path(__file__).parent / "threads"
 FAMILIES = Literal[
