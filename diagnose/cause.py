@@ -213,8 +213,11 @@ def speakers() -> tuple[Emitter, ...]:
     data = table("objects")
     program, of = {"name": PROGRAM, "without": data["graded"]}, data["endings"]
     # A program may begin them in small letters.
-    endings = ((each[1:], of["line"].replace("WORDS", each)) for each in of["words"])
-    levels = ({"has": has, "line": line, "source": of["source"]} for has, line in endings)
+    levels = (
+        {"has": each[1:], "line": of["line"].replace("WORDS", each), "source": page}
+        for page, words in of["words"].items()
+        for each in words
+    )
     rows = ({**program, **row} for row in (*data["levels"], *levels))
     return (*emitters(), *map(Emitter.model_validate, rows))
 
