@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import NamedTuple
 
 from typing_extensions import override
@@ -197,6 +198,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f", did you mean {close}?" if close else ""
 
 
+@lru_cache(4096)
 def _plain(word: str) -> str:
     return "".join(filter(str.isalnum, word.casefold()))
 

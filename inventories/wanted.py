@@ -386,7 +386,7 @@ def _misspelt(
     """Yield keys near one of `known` or of a login, and a section in place of its flat keys."""
     login = _login_keys()
     for key, value in data.items():
-        if key in known or key in login or not isinstance(key, str):
+        if key in known or key in login or not isinstance(key, str) or value is None:
             continue
         if key in sections:
             flat = ", ".join(each for each in (*known, *login) if each.startswith(f"{key}_"))

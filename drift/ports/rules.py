@@ -16,7 +16,7 @@ _ENDED = {
     "rejected": "rejected (no route to host)",
     "reset": "refused, although it listens",
 }
-_BY_DEPLOY = "set firewall: {trust_nodes: true} in the inventory, and gpu-node deploy repairs it"
+_BY_DEPLOY = "set firewall.trust_nodes in the inventory, and gpu-node deploy repairs it"
 _THIRDS = ("low", "middle", "high")
 _ON_THE_WAY = (
     "not on these nodes, which have no rule: something on the way drops or rejects it, such as a "

@@ -98,6 +98,7 @@ Deploy = Callable[..., tuple[object, str, str]]
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world = World()
     monkeypatch.setattr("gpu_node.cli.asking.gather", world.gather)
+    monkeypatch.setattr("gpu_node.cli.asking.limited_data", lambda *_: {})
     monkeypatch.setattr("gpu_node.deploy.deployment.run_pyinfra", world.run)
     return world
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from pydantic import ValidationError
 from gpu_node.facts.node import sections
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import Section
-from gpu_node.facts.probe.request import Copied, JobAsked, Joining, ProbeRequest
+from gpu_node.facts.probe.request import Copied, JobAsked, Joining, OwnCheck, ProbeRequest
 from tests import shells
 
 # RAN is a file that no command of ours makes.
@@ -72,6 +73,8 @@ def request(words: Sequence[str], good: str, user: str = "") -> ProbeRequest:
             folders=(*words, good),
         ),
         job=job(words, good, folder=words[0]),
+        # The model of an inventory takes no other names; the command is sh as it is.
+        own_checks=[OwnCheck("name", shlex.join(["echo", *words]))],
     )
 
 
