@@ -32,6 +32,7 @@ SETS = {
     "second_hidden": "threads found by symptom, second set held out",
     "third_hidden": "threads found by symptom, third set held out",
     "fourth_seen": "threads found by symptom, fourth set, seen",
+    "fourth_hidden": "threads found by symptom, fourth set held out",
     "recorded": "recorded on two nodes",
 }
 
