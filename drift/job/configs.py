@@ -26,12 +26,12 @@ from gpu_node.inventories.yaml.guard import Refused, plain
 
 # The forms of a hostfile, and of a list of hosts: a host, and its slots.
 _FORMS = {
-    "slots": (re.compile(r"(\S+)\s+slots=([0-9]+)"), "HOST slots=NUMBER"),
+    "slots": (re.compile(r"^(\S+)\s+slots=([0-9]+)"), "HOST slots=NUMBER"),
     "mpi": (
-        re.compile(r"([^\s:]+)(?:\s+slots=([0-9]+)|:([0-9]+))?(?:\s.*)?$"),
+        re.compile(r"^([^\s:]+)(?:\s+slots=([0-9]+)|:([0-9]+))?(?:\s.*)?$"),
         "HOST, HOST:NUMBER or HOST slots=NUMBER",
     ),
-    "names": (re.compile(r"(\S+)$"), "HOST"),
+    "names": (re.compile(r"^(\S+)$"), "HOST"),
 }
 # No machine has so many GPUs.
 _MOST_HOSTS, MOST_GPUS = 10_000, 4096
