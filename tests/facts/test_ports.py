@@ -53,8 +53,10 @@ def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     program = trying.PROGRAM.replace(seconds.format("20, 4, 3"), seconds.format("20, 1, 1"))
     assert program != trying.PROGRAM
     monkeypatch.setattr(trying, "PROGRAM", program)
-    monkeypatch.setattr(trying, "READY_SECONDS", 2)
-    monkeypatch.setattr(trying, "TRY_SECONDS", 4)
+    # Where a node keeps silent, all of it is waited for; else a loaded machine may take its time.
+    ready, answers = (2, 4) if request.node.get_closest_marker("slow") else (10, 15)
+    monkeypatch.setattr(trying, "READY_SECONDS", ready)
+    monkeypatch.setattr(trying, "TRY_SECONDS", answers)
     yield
     if "nodes" in request.fixturenames:
         for name in NAMES:

@@ -27,8 +27,8 @@ def test_the_catalogue_has_every_area_that_is_repaired() -> None:
     assert known["nothing-wrong"].expect == []
     expected = {each.rule for fault in known.values() for each in fault.expect}
     assert expected <= {*RULES, *(f"{area}.unreadable" for area in AREAS)}
-    # The lab's inventory has no workspace: tests/e2e/test_workspace.py has its own. Its nodes have no
-    # firewalld: tests/deploy/test_firewalld.py has nodes with one.
+    # The lab's inventory has no workspace: tests/e2e/test_workspace.py has its own. Its nodes have
+    # no firewalld: tests/deploy/test_firewalld.py has nodes with one.
     repaired = {step for rule in RULES.values() for step in rule.steps}
     without = sorted(repaired - {rule.split(".")[0] for rule in expected} - {"workspace", "ports"})
     assert not without, f"lab/faults: no fault for area {', '.join(without)}"
