@@ -8,7 +8,7 @@ from pydantic import Field
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, Parsers, State
 from gpu_node.facts.probe.protocol import Section
-from gpu_node.facts.probe.readers import by_word
+from gpu_node.facts.probe.readers import by_word, lines
 from gpu_node.facts.probe.shell import SBIN, shell
 
 # Lines `ZONE ADDRESS` of the rules that the deploy has added to firewalld.
@@ -85,7 +85,7 @@ def parse_firewall(text: str) -> Firewall:
 
 def parse_trusted(text: str) -> tuple[str, ...]:
     """Parse lines of a zone and an address."""
-    return tuple(map(TRUSTED, text.splitlines()))
+    return tuple(map(TRUSTED, lines(text)))
 
 
 PARSERS: Parsers = {
