@@ -59,6 +59,7 @@ def deploy(
         from gpu_node.cli.keeping import keep_run
         from gpu_node.deploy.console import UserConsole
         from gpu_node.deploy.deployment import Deployment, size_of
+        from gpu_node.deploy.ports.together import KEY
         from gpu_node.onboarding.errors import FAILURES
     if areas is not None:
         data = (*data, f"areas={areas}")
@@ -70,7 +71,7 @@ def deploy(
             raise click.UsageError(f"--batch: {error}") from None
     console = UserConsole(yes)
     try:
-        ports = wants(inventory, limit, "firewall_trust_nodes", values)
+        ports = wants(inventory, limit, KEY, values)
         asked = partial(ask, inventory, data=values, ports=ports)
         keep = partial(keep_run, inventory, "deploy")
         given = (inventory, limit, data, batch, dry, values)

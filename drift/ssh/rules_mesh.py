@@ -97,6 +97,16 @@ def unresolved(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[L
         has_line = hosts.block.of(peer.name) == hosts_lines(peer, names)
         resolved = ", ".join(names.names[peer.name])
         other = None if installers else _in_the_way(peer, expected, hosts.lines, has_line)
+        if other:
+            line = f"line {other.line}"
+            fix = f"remove {peer.name} from {line} of {HOSTS}: {other.text.strip()}"
+            fixes = f"remove their names from the other lines of {HOSTS}, such as {line}: "
+            fixes += other.text.strip()
+        elif hosts.is_mount:
+            fix = _MOUNTED.format(f"{peer.name}:{next(iter(expected), peer.address)}")
+            fixes = f"{_MOUNTED.format('NAME:ADDRESS')} for each"
+        else:
+            fix, fixes = _line_for(has_line, installers), _lines_for(has_line)
         yield Link(
             peer=peer.name,
             words=f"resolves to {resolved}" if resolved else "does not resolve",
@@ -104,11 +114,7 @@ def unresolved(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[L
             cause="deepspeed and mpirun log in to the names of their hostfile, torchrun's c10d "
             "rendezvous uses the first node's; where a node's own name means loopback, as in "
             "Debian's line 127.0.1.1, gloo listens where no other node can connect",
-            fix=_without(peer, other)
-            if other
-            else _MOUNTED.format(f"{peer.name}:{next(iter(expected), peer.address)}")
-            if hosts.is_mount
-            else _line_for(has_line, installers),
+            fix=fix,
             fixable=other is None
             and not hosts.is_mount
             and (not has_line or installers is not None)
@@ -116,12 +122,7 @@ def unresolved(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[L
             and hosts.block.is_whole,
             kind="line" if other else "installers" if installers else "",
             wants="the addresses that the inventory has",
-            fixes=f"remove their names from the other lines of {HOSTS}, such as line {other.line}: "
-            f"{other.text.strip()}"
-            if other
-            else f"{_MOUNTED.format('NAME:ADDRESS')} for each"
-            if hosts.is_mount
-            else _lines_for(has_line),
+            fixes=fixes,
         )
 
 
@@ -138,10 +139,6 @@ def _lines_for(have_lines: bool) -> str:
     if have_lines:
         return f"look at the line hosts: in /etc/nsswitch.conf, and at DNS: {HOSTS} is right"
     return f"a line for each in {HOSTS}"
-
-
-def _without(peer: Peer, other: HostsLine) -> str:
-    return f"remove {peer.name} from line {other.line} of {HOSTS}: {other.text.strip()}"
 
 
 def _in_the_way(

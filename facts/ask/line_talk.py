@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection
 from typing import TypeVar
@@ -10,7 +11,7 @@ from typing import TypeVar
 import gevent
 
 
-class LineTalk:
+class LineTalk(ABC):
     """The session with a program: a `Talk` of the connection; `ended` is why it has ended."""
 
     def __init__(self) -> None:
@@ -43,9 +44,9 @@ class LineTalk:
             for line in lines:
                 self.take(line.decode("utf-8", "replace").strip())
 
+    @abstractmethod
     def take(self, line: str) -> None:
         """Take a line."""
-        raise NotImplementedError
 
 
 P = TypeVar("P", bound=LineTalk)

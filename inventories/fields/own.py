@@ -4,18 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictFloat
 
-from gpu_node.inventories.fields.kinds import Switch, matching
+from gpu_node.inventories.fields.kinds import Name, Switch, matching
 from gpu_node.inventories.fields.paths import filled
 from gpu_node.inventories.fields.switched import Reason
 from gpu_node.inventories.model import Model
 
 _MOST = 20
 _LONGEST = 1000
-Name = Annotated[
-    str,
-    matching(r"[a-z][a-z0-9-]{0,39}"),
-    Field(examples=["licence"], description="lower-case letters, digits and -, at most 40"),
-]
 OwnCommand = Annotated[
     str,
     matching(rf"(?=.{{1,{_LONGEST}}}\Z)[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*"),
@@ -38,7 +33,7 @@ Number = Annotated[
 class OwnCheck(Model):
     """A command, and what it is to print; it must end with exit code 0 in any case."""
 
-    name: Name = Field(title="the name of the check")
+    name: Name = Field(examples=["licence"], title="the name of the check")
     command: OwnCommand = Field(
         title="what runs on the node, as the training user, for at most 10 seconds"
     )

@@ -44,10 +44,7 @@ class Node(NamedTuple):
 def image(built: None) -> Iterator[Path]:
     """A copy of the lane's disk."""
     if (suite := tree.origin()[0]) != native.SUITE:
-        pytest.skip(
-            f"this machine has {suite}, and these tests know the names of NVIDIA's packages in "
-            "Debian 12 alone (docs/explanation/systems.md)"
-        )
+        pytest.skip(f"{suite}: NVIDIA's package names are known for Debian 12 alone (systems.md)")
     with native.copied() as image:
         yield image
 
