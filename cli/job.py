@@ -173,9 +173,7 @@ def given_job(
 
 def _is_judged(name: str) -> bool:
     """Whether a variable is one that rules judge: no other is read."""
-    others = ("CUDA_VISIBLE_DEVICES", "GLOO_SOCKET_IFNAME")
-    is_read = name.startswith(("PET_", "OMPI_MCA_")) or name in others
-    return is_read or name in table() or is_unknown(name)
+    return name.startswith(("PET_", "OMPI_MCA_")) or name in table() or is_unknown(name)
 
 
 def _folder(base: str | None, launch: Launch) -> str | None:

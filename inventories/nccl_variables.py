@@ -1,4 +1,4 @@
-"""Environment variables of NCCL and PyTorch: the names that there are, and how values are read."""
+"""Environment variables of NCCL, PyTorch and jobs: the names there are, and how values are read."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ NEVER = "never-existed"
 GONE = ("removed", "documented-but-gone", "torch-old-name", "torch-removed")
 # Classes whose names were looked for in each NCCL release: without `since`, older than all.
 _OF_TAGS = ("system", "debug", "undocumented", "removed", "documented-but-gone")
-# Families of which the table has every name.
-_WHOLE = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_")
+# Families of which the table has every name; of others it has the most frequent ones.
+FAMILIES = ("NCCL_", "TORCH_NCCL_", "TORCH_FR_")
 # A plugin reads names that no other program knows.
 _PLUGINS = ("NCCL_NET_", "NCCL_TUNER_", "NCCL_PROFILER_", "NCCL_ENV_", "NCCL_GIN_", "NCCL_OFI_")
 _LEVELS = ("VERSION", "WARN", "INFO", "TRACE", "ABORT")
@@ -70,14 +70,18 @@ def _variable(row: dict[str, str]) -> Variable:
     return Variable(row["name"], kind, since, until, use_instead, row["note"])
 
 
+@lru_cache(1 << 10)
 def is_unknown(name: str) -> bool:
     """Whether nothing reads a variable of that name, or ever did."""
     row = table().get(name)
     if row is not None:
         return row.kind == NEVER
-    if name.startswith(_PLUGINS):
-        return bool(get_close_matches(name, table(), n=1, cutoff=0.9))
-    return name.startswith(_WHOLE)
+    is_ours = name.startswith(FAMILIES)
+    if is_ours and not name.startswith(_PLUGINS):
+        return True
+    # What looks like a name of another library may be its own: HCCL_SOCKET_IFNAME.
+    close = get_close_matches(name.upper(), _meant(), n=1, cutoff=0.9)
+    return any(each.startswith(FAMILIES) == is_ours for each in close)
 
 
 def suggestion(name: str) -> str:

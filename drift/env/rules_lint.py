@@ -25,6 +25,7 @@ from gpu_node.facts.env.state import Line
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
 from gpu_node.inventories.nccl_variables import (
+    FAMILIES,
     Version,
     is_unknown,
     is_unknown_in_conf,
@@ -97,9 +98,11 @@ def unknown_variable(at: At) -> Iterator[Fault]:
 
 def _unread(name: str) -> str:
     """Return who does not read a name, and which versions read the nearest real one."""
+    near, versions = real(name)
+    if near and not near.startswith(FAMILIES):
+        return ""
     library = "PyTorch" if name.upper().startswith("TORCH") else "NCCL"
     also = f"no {library} version has read this name"
-    near, versions = real(name)
     return f"{also}; {near} is read by {versions}" if versions else also
 
 

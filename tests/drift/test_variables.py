@@ -17,16 +17,24 @@ from gpu_node.inventories.nccl_variables import (
 CLASSES = {
     *("system", "debug", "undocumented", "plugin", "binary-only", "documented-but-gone"),
     *("removed", "torch", "torch-old-name", "torch-removed", "never-existed", "not-runtime"),
+    "other",
 }
 
 
 def test_the_table_is_whole() -> None:
     """Every row has a class that is known, and its name once."""
-    assert len(table()) == 394
+    assert len(table()) == 423
     assert {row.kind for row in table().values()} == CLASSES
 
 
-@pytest.mark.parametrize("name", ["NCCL_DEBUG", "NCCL_VERSION", "TORCH_FR_BUFFER_SIZE", "X_NCCL"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("NCCL_DEBUG", "NCCL_VERSION", "TORCH_FR_BUFFER_SIZE", "X_NCCL"),
+        *("OMP_NUM_TEAMS", "OMP_NUM_THREADS", "BLAS_NUM_THREADS", "LIBRARY_PATH", "HOME"),
+        *("HCCL_SOCKET_IFNAME", "CUDA_PATH", "HIP_VISIBLE_DEVICES", "OMPI_COMM_WORLD_SIZE"),
+    ],
+)
 def test_a_name_that_is_known_or_of_another_program(name: str) -> None:
     """Build names, and other programs' names, are no mistakes."""
     assert not is_unknown(name)
@@ -40,6 +48,11 @@ def test_a_name_that_is_known_or_of_another_program(name: str) -> None:
         ("NCCL_NET_GDR_LEVL", "NCCL_NET_GDR_LEVEL"),
         ("TORCH_NCCL_BLOCKING_WAITS", "TORCH_NCCL_BLOCKING_WAIT"),
         ("NCCL_IFNAME", "NCCL_SOCKET_IFNAME (never existed; use NCCL_SOCKET_IFNAME)"),
+        ("OMP_NUM_THREAD", "OMP_NUM_THREADS"),
+        ("CUDA_VISIBLE_DEVICE", "CUDA_VISIBLE_DEVICES"),
+        ("GLOO_SOCKET_IFNAM", "GLOO_SOCKET_IFNAME"),
+        ("MASTER_ADR", "MASTER_ADDR"),
+        ("hf_home", "HF_HOME"),
         ("NCCL_XYZZY", ""),
         ("NCCL_Debug", "NCCL_DEBUG"),
         ("NCCL_TRE_THRESHOLD", ""),

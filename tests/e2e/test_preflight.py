@@ -110,4 +110,6 @@ def test_what_is_wrong_on_it_is_reported(look: Look) -> None:
     assert (twin.found, bars_joining(twin)) == ("a100-01, or a clone of it", True)
     assert "systemd-machine-id-setup" in twin.fix
     assert "404" in found["host.repositories"].cause
-    assert found["host.name"].fix.startswith("name it at its start: docker or podman run --hostname NAME")
+    assert found["host.name"].fix.startswith(
+        "name it at its start: docker or podman run --hostname NAME"
+    )
