@@ -20,6 +20,7 @@ from gpu_node.drift.env.user_settings import (
 from gpu_node.drift.env.variables import is_debug, outdated
 from gpu_node.drift.nccl.libnccl import environments
 from gpu_node.drift.network.ifname import oldest
+from gpu_node.drift.network.interfaces import selected
 from gpu_node.facts.env.start_files import Setting
 from gpu_node.facts.env.state import Line
 from gpu_node.facts.node import NodeState
@@ -176,6 +177,17 @@ def invalid_value(at: At) -> Iterator[Fault]:
                 *trouble,
                 who=editor(line.path),
             )
+
+
+@check("env.hca-missing")
+def hca_missing(at: At) -> Iterator[Fault]:
+    active = [port.name for port in at.node.network.hca_ports or () if port.is_active]
+    names = [each.replace("/", ":") for each in active]
+    for each in (*_lines(at.node, at.wanted), *_computed(at.node, at.wanted)):
+        value = each.value if each.name == "NCCL_IB_HCA" and each.is_plain else None
+        if names and value and not selected(value, names):
+            found = f"{value} selects no active port"
+            yield _fault(each, found, f"one of {', '.join(names)}", "", _fix(each, "correct it"))
 
 
 def _computed(state: NodeState, wanted: NodeWanted) -> Iterator[Setting]:

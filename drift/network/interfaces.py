@@ -142,17 +142,22 @@ def is_unset(value: str | None) -> bool:
 
 
 def selected(value: str, names: list[str]) -> list[str]:
-    """Return the interfaces that NCCL takes for a value of NCCL_SOCKET_IFNAME.
+    """Return the interfaces that NCCL takes for a value of NCCL_SOCKET_IFNAME, or of NCCL_IB_HCA.
 
-    A list of prefixes; `=` in front makes them whole names, `^` excludes. Nothing is trimmed.
+    A list of prefixes; `=` in front makes them whole names, `^` excludes. Nothing is trimmed. An
+    entry may name a port: a port of InfiniBand is DEVICE:PORT (NCCL, src/misc/utils.cc).
     """
     rest = value
     excluding, rest = rest.startswith("^"), rest.removeprefix("^")
     exact, rest = rest.startswith("="), rest.removeprefix("=")
-    listed = [each for each in rest.split(",") if each]
+    listed = [f"{each}:".split(":") for each in rest.split(",") if each]
 
     def matches(name: str) -> bool:
-        return any(name == each if exact else name.startswith(each) for each in listed)
+        device, port, *_ = f"{name}:".split(":")
+        return any(
+            (device == each if exact else device.startswith(each)) and named in ("", port)
+            for each, named, *_ in listed
+        )
 
     return [name for name in names if matches(name) != excluding]
 
