@@ -25,6 +25,10 @@ _SHOWS = "write the address of the node: there, ip address shows it"
 _NAMELESS = "that of ssh's configuration"
 _OTHER_USER = "no key is let in as another user, so no login works between them"
 _ONE_USER = "give all one user that each node has, such as launcher: {{user: {}}}"
+# Whatever pyinfra's key says.
+_KEYS_ARE_CHECKED = (
+    "host keys are always checked; next: remove it, and let gpu-node init or onboard pin the keys"
+)
 
 
 @click.command(short_help="Check INVENTORY alone; contacts no node.")
@@ -35,8 +39,8 @@ def check(inventory: str) -> None:
     INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). Lists all errors: file,
     line, key, what is found, what is allowed, and what to write. Warns of an address by which each
     machine means itself, in a cluster of several nodes, of a mesh whose nodes have different
-    training users, of groups without hosts, of a GPU model that no known name has, and of checks
-    that are on again: the last day of their entry is over.
+    training users, of groups without hosts, of a GPU model that no known name has, of checks that
+    are on again because the last day of their entry is over, and of host keys that are not checked.
 
     \b
     Exit status:  0 no error   1 an error
@@ -50,6 +54,7 @@ def check(inventory: str) -> None:
         from gpu_node.drift.ranges import ranges
         from gpu_node.facts.ask.gather import named_groups
         from gpu_node.facts.probe.request import request_of
+        from gpu_node.inventories.connection.commands import password_shown
         from gpu_node.inventories.errors import InventoryError, dotted, shown, worded
         from gpu_node.inventories.fields.addresses import is_loopback
         from gpu_node.inventories.servers_csv import LOOPBACK
@@ -67,6 +72,11 @@ def check(inventory: str) -> None:
     for name, (data, groups) in hosts.items():
         try:
             wanted = NodeWanted.from_data(data)
+            if wrong := password_shown(data):
+                raise InventoryError([wrong], ["_sudo_password"])
+            if data.get("ssh_strict_host_key_checking", "yes") != "yes":
+                place = places.of(name, groups, ("ssh_strict_host_key_checking",), data)
+                warnings[f"{place}: ssh_strict_host_key_checking: {_KEYS_ARE_CHECKED}"] = None
             for check, text in _over(wanted.checks or {}):
                 warnings[f"{places.of(name, groups, ('checks', check), data)}: {text}"] = None
             if data.get("ssh_mesh"):

@@ -416,7 +416,8 @@ def _in_flat_keys(area: str, value: object) -> str:
     if isinstance(value, dict):
         given = [(path, each) for path in paths if (each := at(value, path[1:])) is not None]
     else:
-        paths.sort(key=lambda path: path[-1] != short_of(NodeWanted, (area,)))
+        word = short_of(NodeWanted, (area,))
+        paths = [path for path in paths if path[-1] == word] or paths
         meant = ((path, right_of(NodeWanted, path, value)) for path in paths)
         given = [each for each in meant if each[1] is not None][:1]
     lines = ", ".join(f"{flat_key(path)}: {as_yaml(each)}" for path, each in given)

@@ -32,6 +32,8 @@ from gpu_node.facts.probe.words import is_file_name, is_host_name
 from gpu_node.inventories.wanted import JobsWanted
 
 _ENDS = "the launcher ends at its start with an error of its command line"
+# What a launcher must read itself; a script may have options such as --config of its own.
+_PLACED = ("nodes", "each", "ranks", "rank", "address", "port", "endpoint", "hostfile")
 _RENDEZVOUS_PORT = 29400
 # Keys of --rdzv_conf that say who opens the store, or that it is a file (c10d_rendezvous_backend).
 _OWN_STORE = ("is_host", "store_type")
@@ -424,7 +426,10 @@ class _Making:
     def _add(self, rule: str, about: object, found: str, wanted: str, **more: str) -> None:
         subject = about if isinstance(about, FileLine | Path) else Thing(str(about))
         fault = Fault(subject, found, wanted, more.get("cause", ""), more.get("fix", ""))
-        self.faults.setdefault(rule, []).append(fault)
+        self._keep(rule, [fault])
+
+    def _keep(self, rule: str, faults: Iterable[Fault]) -> None:
+        self.faults.setdefault(rule, []).extend(faults)
 
     def _numbers(self) -> None:
         """Keep the options that a launcher does not have, or that are no numbers, as faults.
@@ -433,11 +438,12 @@ class _Making:
         """
         for each in self.given.launch.nested:
             row = each.row
-            self.faults.setdefault(NODES, []).extend(self._wrong_options(each))
+            self._keep(NODES, self._wrong_options(each))
             for name, number in row.numbers.items():
                 if (text := each.options.get(name)) and not number.has(text):
                     rule = MASTER if name == row.roles.get("port") else NODES
                     self._add(rule, row.spelled(name), text, number.allowed)
+        self._keep(NODES, self._behind_script())
         launch = self.given.launch.innermost
         named, port = launch.role("endpoint"), launch.endpoint and launch.endpoint[1]
         if named and (not launch.endpoint or (port and not PORT.has(port))):
@@ -452,14 +458,14 @@ class _Making:
 
     def _wrong_options(self, launch: Launch) -> Iterator[Fault]:
         """Yield the options that stop a launcher; a warning where its release may have them."""
-        releases = launch.row.releases
-        if releases is None:
-            return
-        versions = {each.packages.get(releases.package, "") for each in self.state.pythons or ()}
-        version = next(iter(versions - {""}), "") if len(versions - {""}) == 1 else ""
-        is_sure = releases.has(version)
-        release = version if is_sure else f"{releases.first} to {releases.last}"
-        why = f"{releases.package} {release} has no such option: {_ENDS}"
+        releases, is_sure, program = launch.row.releases, False, f"{launch.kind}'s manual page"
+        if releases is not None:
+            found = {each.packages.get(releases.package, "") for each in self.state.pythons or ()}
+            version = next(iter(found - {""}), "") if len(found - {""}) == 1 else ""
+            is_sure = releases.has(version)
+            release = version if is_sure else f"{releases.first} to {releases.last}"
+            program = f"{releases.package} {release}"
+        why = f"{program} has no such option: {_ENDS}"
         for option, meant in launch.wrong.items():
             # No release takes a dash where the option has _.
             is_dash = option.replace("-", "_") == meant.replace("-", "_")
@@ -472,8 +478,25 @@ class _Making:
                 severity=None if is_sure or is_dash else "warning",
             )
         for option in launch.others if is_sure else ():
-            found, wanted = f"not an option of {launch.kind}", "an option of its --help"
-            yield Fault(Thing(option), found, wanted, why, f"remove {option}, or correct it")
+            wrong, wanted = f"not an option of {launch.kind}", "an option of its --help"
+            yield Fault(Thing(option), wrong, wanted, why, f"remove {option}, or correct it")
+
+    def _behind_script(self) -> Iterator[Fault]:
+        """Yield options of the launcher that it does not read, as they stand behind the script."""
+        launch = self.given.launch.innermost
+        placed = {name for role, name in launch.row.roles.items() if role in _PLACED}
+        for word in launch.arguments:
+            option = word.partition("=")[0]
+            name = option.removeprefix("--").replace("-", "_")
+            if option != name and name in placed - launch.options.keys():
+                yield Fault(
+                    Thing(option),
+                    f"behind {launch.script}",
+                    f"before {launch.script}",
+                    f"{launch.kind} hands it to the script, and itself goes on without it",
+                    f"write it before {launch.script}, unless the script has such an option",
+                    severity="warning",
+                )
 
     def _wrong(self, rule: str, path: str, wrong: Wrong) -> None:
         key = f"{wrong.key}: " if wrong.key else ""

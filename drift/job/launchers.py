@@ -104,12 +104,13 @@ class Program(_Row):
                     left.insert(0, f"-{value}")
             named = self._named(text)
             name = named[0] if len(named) == 1 else text.lstrip("-")
-            if self.is_whole and not self._is_known(name):
-                meant = named if len(named) > 1 else self._near(text)
+            if not self._is_known(name):
+                is_several = self.is_whole and len(named) > 1
+                meant = named if is_several else self._near(text)
                 if meant:
                     found.wrong[text] = ", ".join(map(self.spelled, meant))
                     name = meant[0] if len(meant) == 1 else name
-                else:
+                elif self.is_whole:
                     others.append(text)
             if not has_value:
                 value = self._taken(left, self._takes(name))
@@ -148,7 +149,9 @@ class Program(_Row):
         return tuple(dict.fromkeys(begun)) or (name,)
 
     def _near(self, text: str) -> list[str]:
-        return get_close_matches(text.lstrip("-").replace("-", "_"), self._all, n=1, cutoff=0.75)
+        """Return the option that was meant: of a list with gaps, one that differs by a letter."""
+        name = text.lstrip("-").replace("-", "_")
+        return get_close_matches(name, self._all, n=1, cutoff=0.75 if self.is_whole else 0.92)
 
     @property
     def _all(self) -> tuple[str, ...]:

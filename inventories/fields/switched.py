@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Discriminator, Field, StrictBool, Tag
 
 from gpu_node.facts.areas import AREAS, RULE_ID
-from gpu_node.inventories.errors import Wrong, did_you_mean
+from gpu_node.inventories.errors import Wrong, nearest
 from gpu_node.inventories.model import MARK, Model
 
 _ROOT = Path(__file__).parents[2]
@@ -24,9 +24,14 @@ def rule_names() -> tuple[str, ...]:
 
 
 def _name(name: object) -> str:
-    known = (*AREAS, *rule_names())
-    if not isinstance(name, str) or name not in known:
-        raise ValueError(f"no such rule or area{did_you_mean(str(name), known)}")
+    rules = rule_names()
+    if not isinstance(name, str) or name not in (*AREAS, *rules):
+        area, dot, _ = str(name).partition(".")
+        # What the ids of an area share makes them near to each other.
+        common = f"{area}." if dot and area in AREAS else ""
+        known = [each.removeprefix(common) for each in rules if each.startswith(common)]
+        near = nearest(str(name).removeprefix(common), [*known, *([] if common else AREAS)])
+        raise ValueError(f"no such rule or area{f', did you mean {common}{near}?' if near else ''}")
     return name
 
 

@@ -16,6 +16,11 @@ _SHELLS_OWN = (
 _SECRET = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSPHRASE|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIALS?)(_|$)"
 )
+# What a shell replaces by another text.
+_EXPANDED = re.compile(r"\$[A-Za-z_{(]|`")
+_WRITE_IT = (
+    "write the value itself, such as a whole path; what a shell computes belongs in ~/.bashrc"
+)
 
 
 def is_secret(key: str) -> bool:
@@ -39,11 +44,17 @@ def _variable(name: object) -> str:
 
 def _value(value: object) -> str:
     if isinstance(value, bool):
-        raise Wrong("put the value in quotes", f'write "{int(value)}" in its place')
+        word, number = str(value).lower(), int(value)
+        raise Wrong(
+            "put the value in quotes",
+            f'write "{number}" for NCCL, which reads numbers; else "{word}"',
+        )
     if not isinstance(value, str):
         raise ValueError("put the value in quotes")
     if not value.isascii() or not value.isprintable():
         raise ValueError("a value has one line of plain ASCII")
+    if _EXPANDED.search(value):
+        raise Wrong("no shell expands it: the variable would have these signs", _WRITE_IT)
     return value
 
 
