@@ -335,7 +335,9 @@ class NewSite:
         if problems := [
             f"{each.name}: {as_found(offers)}" for each, offers in looked if isinstance(offers, str)
         ]:
-            raise Stopped("\n".join(problems))
+            others = "nothing was written; without a node that is down, name the others alone, and "
+            others += "add it later with gpu-node onboard"
+            raise Stopped("\n".join([*problems, *[others] * (len(problems) < len(looked))]))
         chosen: dict[Server, tuple[str, list[PKey]]] = {}
         unknown: list[Server] = []
         for server, offers in looked:

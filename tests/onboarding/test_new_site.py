@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -129,6 +130,18 @@ def test_a_key_that_is_not_confirmed(sshd: Sshd, tmp_path: Path, answer: bool | 
         site(sshd, tmp_path, answer).create([NODE])
     assert not (tmp_path / "site").exists()
     assert (f"--accept-host-key n1={digest(sshd)}" in str(error.value)) == (answer is None)
+
+
+def test_one_of_several_that_is_down(sshd: Sshd, tmp_path: Path) -> None:
+    """Nothing is written, and the error says how to go on without it."""
+    with socket.socket() as closed, pytest.raises(Stopped) as error:
+        closed.bind((NODE.address, 0))
+        down = NewNode("n2", "localhost", closed.getsockname()[1])
+        site(sshd, tmp_path, True).create([NODE, down])
+    first, last = str(error.value).split("\n")
+    assert first.startswith("n2: found connection refused at ")
+    assert last.startswith("nothing was written; ") and "gpu-node onboard" in last
+    assert not (tmp_path / "site").exists()
 
 
 def test_a_key_that_is_given(sshd: Sshd, tmp_path: Path) -> None:
