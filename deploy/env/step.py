@@ -33,7 +33,8 @@ def converge(plan: Plan) -> None:
             return
         if not is_writer(plan, path, lambda state: state.env.places, _is_asked):
             return
-    env.blocks(name=f"Write {path}", path=path, user=user.name, top=blocks.top, end=blocks.end)
+    # pyinfra shows one heading for all nodes, and homes differ.
+    env.blocks(name="Write ~/.bashrc", path=path, user=user.name, top=blocks.top, end=blocks.end)
 
 
 def _is_asked(plan: Plan) -> bool:

@@ -32,7 +32,7 @@ def test_two_runs_write_one_home_alike() -> None:
     assert drift().code == 2
     first = converge()
     assert (first.code, first.failed) == (0, []), first.err
-    assert first.executed["Environment | Write /root/.bashrc"] == ["a100-01"]
+    assert first.executed["Environment | Write ~/.bashrc"] == ["a100-01"]
     before = [on(node, FILES) for node in MANAGED]
     assert before[0] == before[1]
     second = converge()
