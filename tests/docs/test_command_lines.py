@@ -6,6 +6,7 @@ tests/e2e/test_docs.py runs them on the lab.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from textwrap import indent
 
@@ -15,12 +16,13 @@ import pytest
 import yaml
 
 from docs import schema
-from gpu_node.cli.commands import commands
+from gpu_node.cli.commands import NAMES, commands
 from gpu_node.inventories.schema import load
 from tests.docs.pages import PAGES, Line, blocks, command_lines, known, name, words
 
 LINES = known()
 ALL = [line for lines in LINES.values() for line in lines]
+ROOT = Path(__file__).parents[2]
 HOSTS = """
 groups: {a100: {}}
 hosts:
@@ -49,6 +51,14 @@ def test_its_options_exist(line: Line) -> None:
         found = [each for each in words(text) if each != "$INIT"]
         if found not in ([], ["--version"]):
             parse(found)
+
+
+@pytest.mark.parametrize("page", ["rules.md", "reference/causes.md"])
+def test_advice_names_commands_that_exist(page: str) -> None:
+    """What rules and causes advise, whose texts these pages have."""
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    named = re.findall(r"gpu-node ([a-z-]+) (?:[A-Z]{3,}|--|\w+/)", text)
+    assert named and {*named} - {*NAMES, "with"} == set()
 
 
 def parse(found: list[str], group: click.Group = commands) -> None:
