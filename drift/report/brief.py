@@ -46,7 +46,7 @@ def announcement(report: Report) -> RenderableType:
 def plan_of_each(report: Report, without: Collection[str] = ()) -> RenderableType:
     """Return a line for each node: the problems that a deploy would repair on it.
 
-    `without` are the nodes for which the dry run has failed.
+    Behind them the rules whose errors it would leave. `without` are the nodes for which the dry run has failed.
     """
     rows = []
     for name, host in report.hosts.items():
@@ -56,6 +56,9 @@ def plan_of_each(report: Report, without: Collection[str] = ()) -> RenderableTyp
             words = str(host.status) if host.error else "not planned; its error is above"
         else:
             words = f"would repair {_named(repaired)}" if repaired else "nothing to repair"
+            own = [on.finding for each in rows_of for on in each.problem.own]
+            left = [each.rule for each in own if each.severity == "error" and not each.fixable]
+            words += f"; left to you: {', '.join(dict.fromkeys(left))}" * bool(left)
         rows.append((Text(visible(name)), Text(words)))
     return _lines(rows)
 

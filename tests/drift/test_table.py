@@ -168,13 +168,14 @@ def test_who_repairs_it(fixable: tuple[bool, ...], repair: str) -> None:
 
 
 def test_of_a_part_only_that_is_to_be_repaired() -> None:
-    """A dry run counts what the deploy repairs; the table begins with what it does not."""
+    """A dry run counts what the deploy repairs, and names the rest, with which the table begins."""
     both = [*_findings("ssh.key-missing", "ssh.not-authorised")]
     both += _findings("ssh.no-login", fixable=False, found="as another user")
     seen = states.seen(None)
     made = report({"a": seen}).model_copy(update={"hosts": _hosts(a=both)})
     console = plain(io.StringIO(), width=120)
-    assert "a  would repair ssh (2)" in printed(brief.plan_of_each(made), console)
+    planned = printed(brief.plan_of_each(made), console)
+    assert "a  would repair ssh (2); left to you: ssh.no-login" in planned
     (one,) = problems(made.hosts)
     assert parts(one, ["a"])[0][0].startswith("it: as another user")
 
