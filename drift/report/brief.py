@@ -46,7 +46,8 @@ def announcement(report: Report) -> RenderableType:
 def plan_of_each(report: Report, without: Collection[str] = ()) -> RenderableType:
     """Return a line for each node: the problems that a deploy would repair on it.
 
-    Behind them the rules whose errors it would leave. `without` are the nodes for which the dry run has failed.
+    Behind them the rules whose errors it would leave. `without` are the nodes for which the dry run
+    has failed.
     """
     rows = []
     for name, host in report.hosts.items():
