@@ -305,7 +305,9 @@ def _line_in(path: str, error: Exception) -> int | None:
 
 def _no_host(path: str) -> NoHosts:
     if os.path.exists(path) or "," in path:
-        return NoHosts(f"{path}: found no host; allowed: one host or more")
+        then = '; next: name a list for each group, such as a100 = ["10.0.0.4"]'
+        allowed = f"one host or more{then * path.endswith('.py')}"
+        return NoHosts(f"{path}: found no host; allowed: {allowed}")
     why = f"{NO_INVENTORY}, and no host of that name"
     return NoHosts(
         f"INVENTORY: found {path!r} ({why}); allowed: {INVENTORIES}; next: ls *.yml */*.yml"
