@@ -124,8 +124,8 @@ class LimitsWanted(Model):
     memlock: fields.Memlock | None = Field(
         default=None, title="how much memory a process of a login may lock"
     )
-    stack: fields.Size | None = Field(
-        default=None, title="the stack of a login, such as 8M, where it would be unlimited"
+    stack: fields.Stack | None = Field(
+        default=None, title="the stack of a login, where it would be unlimited"
     )
     nproc: fields.Nproc | None = Field(
         default=None, title="how many processes and threads a user may have"

@@ -282,6 +282,15 @@ Name = Annotated[
     matching(_LABEL),
     Field(examples=["a100"], description="lower-case letters, digits and -, such as a100-01"),
 ]
+
+
+def _stack(size: int) -> int:
+    """Each thread reserves so much: 8G would fill the memory; with 1K no program starts."""
+    if not 1 << 20 <= size <= 1 << 30:
+        raise ValueError("")
+    return size
+
+
 HostName = Annotated[
     str,
     matching(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*"),
@@ -344,6 +353,12 @@ Count = Annotated[
     StrictInt, Field(ge=1, le=64, examples=[8], description="a whole number, 1 to 64")
 ]
 Size = Annotated[int, _sized(), Field(examples=["8G"], description=A_SIZE)]
+Stack = Annotated[
+    int,
+    _sized(),
+    AfterValidator(_stack),
+    Field(examples=["8M"], description="1M to 1G, such as 8M"),
+]
 Memlock = Annotated[
     int | Literal["unlimited"],
     _sized("unlimited"),
