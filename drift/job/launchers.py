@@ -105,8 +105,7 @@ class Program(_Row):
             named = self._named(text)
             name = named[0] if len(named) == 1 else text.lstrip("-")
             if not self._is_known(name):
-                is_several = self.is_whole and len(named) > 1
-                meant = named if is_several else self._near(text)
+                meant = named if self.is_whole and len(named) > 1 else self._near(text)
                 if meant:
                     found.wrong[text] = ", ".join(map(self.spelled, meant))
                     name = meant[0] if len(meant) == 1 else name
@@ -149,9 +148,13 @@ class Program(_Row):
         return tuple(dict.fromkeys(begun)) or (name,)
 
     def _near(self, text: str) -> list[str]:
-        """Return the option that was meant: of a list with gaps, one that differs by a letter."""
+        """Return the option that was meant; of a program with plugins, one with another letter.
+
+        None of a program whose flags are not listed: an option may be one of them.
+        """
         name = text.lstrip("-").replace("-", "_")
-        return get_close_matches(name, self._all, n=1, cutoff=0.75 if self.is_whole else 0.92)
+        known = self._all if self.flags else ()
+        return get_close_matches(name, known, n=1, cutoff=0.75 if self.is_whole else 0.92)
 
     @property
     def _all(self) -> tuple[str, ...]:
