@@ -10,5 +10,4 @@ class ChecksState(State):
 class Checks(AreaFact):
     """Returns an empty dict."""
 
-    sections = ()
     state = ChecksState

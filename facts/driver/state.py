@@ -161,7 +161,6 @@ class Driver(AreaFact):
     """
 
     sections_for = staticmethod(sections)
-    sections = SECTIONS
     state = DriverState
     parsers = PARSERS
 

@@ -337,13 +337,9 @@ def _with_env_file(
     return (*settings, *added)
 
 
-SECTIONS = sections(ProbeRequest())
-
-
 class Env(AreaFact):
     """Returns `EnvState` as a dict: {"launcher": {"NCCL_DEBUG": "INFO"}, "settings": [...]}."""
 
     sections_for = staticmethod(sections)
-    sections = SECTIONS
     state = EnvState
     parse = staticmethod(parse)

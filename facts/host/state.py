@@ -456,13 +456,11 @@ PARSERS: Parsers = {
     "host.mounts": ("mounts", parse_mounts),
     **newcomer.PARSERS,
 }
-SECTIONS = sections(ProbeRequest())
 
 
 class HostFact(AreaFact):
     """Returns `HostState` as a dict: {"memory": {"total": 270582939648, ...}, "disks": [...]}."""
 
     sections_for = staticmethod(sections)
-    sections = SECTIONS
     state = HostState
     parsers = PARSERS

@@ -180,6 +180,5 @@ class ResourceLimits(AreaFact):
     """Returns `LimitsState` as a dict: {"session": {"nofile": {"soft": 1024, ...}}, ...}."""
 
     sections_for = staticmethod(sections)
-    sections = SECTIONS
     state = LimitsState
     parsers = PARSERS

@@ -223,13 +223,11 @@ PARSERS: Parsers = {
     "network.addresses": ("addresses", parse_addresses),
     "network.routes": ("routes", parse_routes),
 }
-SECTIONS = sections(ProbeRequest())
 
 
 class Network(AreaFact):
     """Returns `NetworkState` as a dict: {"links": [{"name": "eno1", "mtu": 1500, ...}], ...}."""
 
     sections_for = staticmethod(sections)
-    sections = SECTIONS
     state = NetworkState
     parsers = PARSERS

@@ -127,10 +127,11 @@ def taken(readings: Readings, parsers: Parsers) -> dict[str, Any]:
 class AreaFact(ProbeFact):
     """Base of the fact of an area: its state as a dict, with `unreadable` (section: reason).
 
-    A subclass defines `sections`, `state` (the class of its state) and `parsers`, `sections_for` if
-    the inventory decides what to ask, or `parse` if its fields need more than a parser each. A
-    section that was not asked is None, and is not `unreadable`. The rows of facts/AREA/readings.yml
-    add sections, and fields that the class of its state lacks.
+    A subclass defines `state` (the class of its state) and `parsers`, or `parse` if its fields need
+    more than a parser each. It has `sections_for` if the inventory decides what to ask (`sections`
+    are those without one), otherwise `sections`. A section that was not asked is None, and is not
+    `unreadable`. The rows of facts/AREA/readings.yml add sections, and fields that the class of its
+    state lacks.
     """
 
     state: ClassVar[type[State]]
@@ -139,6 +140,8 @@ class AreaFact(ProbeFact):
     @override
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        if "sections" not in vars(cls):
+            cls.sections = tuple(cls().sections_for(ProbeRequest()))
         rows = rows_of("".join(cls.__module__.split(".")[2:3]))
         if not rows:
             return

@@ -33,9 +33,6 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     return (*_MEMORY, segments.USE, ipc, *container_managers.SECTIONS)
 
 
-SECTIONS = sections(ProbeRequest())
-
-
 class Mount(State):
     """The topmost mount at /dev/shm; `layers` counts the mounts stacked there, 0 for none."""
 
@@ -180,6 +177,5 @@ class SharedMemory(AreaFact):
     """Returns `ShmState` as a dict: {"mount": {...}, "usage": {"size": 67108864, ...}, ...}."""
 
     sections_for = staticmethod(sections)
-    sections = SECTIONS
     state = ShmState
     parse = staticmethod(parse)

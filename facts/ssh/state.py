@@ -32,8 +32,6 @@ from gpu_node.facts.ssh.logins import (
 from gpu_node.facts.ssh.scans import Scan, parse_scans
 from gpu_node.facts.ssh.settings import ClientSettings, ServerSettings, parse_client, parse_sshd
 
-SECTIONS = mesh.sections(ProbeRequest())
-
 
 def sections(request: ProbeRequest) -> tuple[Section, ...]:
     """Return the sections to ask: the host keys alone if an inventory names nodes and no mesh.
@@ -333,7 +331,6 @@ class SshMesh(AreaFact):
     """Returns `SshState` as a dict: {"host_keys": ["ssh-ed25519 ..."], "account": {...}, ...}."""
 
     sections_for = staticmethod(sections)
-    sections = SECTIONS
     state = SshState
     parse = staticmethod(parse)
 

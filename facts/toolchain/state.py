@@ -39,8 +39,6 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
     return (*_OF_NODE, build.section(request))
 
 
-SECTIONS = sections(ProbeRequest())
-
 _KINDS = ("taken", "release")
 _VERSION = re.compile(r"^cmake\d* version ([0-9]{1,9}(?:\.[0-9]{1,9}){1,5})(?![0-9])")
 
@@ -143,6 +141,5 @@ class Toolchain(AreaFact):
     """Returns `ToolchainState` as a dict: {"os": "CentOS Linux 7 (Core)", "cmake": {...}, ...}."""
 
     sections_for = staticmethod(sections)
-    sections = SECTIONS
     state = ToolchainState
     parsers = PARSERS

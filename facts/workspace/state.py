@@ -45,7 +45,6 @@ ROOM_SECTION = "workspace.room"
 _PLACES = USE + shell("workspace/places")
 PLACES_SECTION = "workspace.places"
 RSYNC = Section("workspace.rsync", _RSYNC, light=True)
-SECTIONS = (RSYNC,)
 
 
 def listing(excludes: Sequence[str]) -> list[str]:
@@ -248,7 +247,6 @@ class Workspace(AreaFact):
     """Returns `WorkspaceState` as a dict: {"rsync": "3.1.2", "directories": {...}, "trees": {}}."""
 
     sections_for = staticmethod(sections)
-    sections = SECTIONS
     state = WorkspaceState
     parse = staticmethod(parse)
 

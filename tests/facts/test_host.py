@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_node.facts.host.state import SECTIONS, parse_boots, parse_disks, parse_log, parse_mounts
+from gpu_node.facts.host.state import HostFact, parse_boots, parse_disks, parse_log, parse_mounts
 from tests.shells import SHELLS
 
-SCRIPTS = {each.name: each.command for each in SECTIONS}
+SCRIPTS = {each.name: each.command for each in HostFact.sections}
 FIRST = "pid:[4026531836]"
 
 

@@ -285,7 +285,7 @@ def test_a_cmake_that_says_nothing_is_a_broken_one(tmp_path: Path) -> None:
     env = machine_with(tmp_path / "bin")
     (tmp_path / "bin" / "cmake").write_text("#!/bin/sh\nexit 139\n")
     (tmp_path / "bin" / "cmake").chmod(0o755)
-    readings = ask("dash", toolchain.SECTIONS, env)
+    readings = ask("dash", toolchain.Toolchain.sections, env)
     cmakes = readings.take("toolchain.cmake", toolchain.parse_cmake)
     assert readings.unread == []
     assert cmakes is not None

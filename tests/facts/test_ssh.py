@@ -244,7 +244,7 @@ def test_no_login_starts_after_the_time(tmp_path: Path, monkeypatch: pytest.Monk
     readings = ask("dash", [_section(ProbeRequest(nodes=NODES), "ssh.logins")])
     assert not asked.exists()
     text = readings.sections["ssh.logins"].text
-    others = {each.name: Reading(0, "", "not asked") for each in ssh.SECTIONS}
+    others = {each.name: Reading(0, "", "not asked") for each in ssh.SshMesh.sections}
     whole = Readings({**others, "ssh.logins": Reading(0, text)})
     assert ssh.parse(whole).logins == ()
     (reason,) = (
@@ -258,7 +258,7 @@ def test_no_login_starts_after_the_time(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_what_there_was_no_time_for_is_listed_in_one_order() -> None:
     """By node and by name first, in whichever order the lanes came to it."""
-    others = {each.name: Reading(0, "", "not asked") for each in ssh.SECTIONS}
+    others = {each.name: Reading(0, "", "not asked") for each in ssh.SshMesh.sections}
     text = "pair c address -\npair a address -\npair c name -"
     readings = Readings({**others, "ssh.logins": Reading(0, text)})
     ssh.parse(readings)
@@ -268,7 +268,7 @@ def test_what_there_was_no_time_for_is_listed_in_one_order() -> None:
 
 def test_a_silent_resolver_is_reported() -> None:
     """What a name means is unknown then, and not right; the other names are read all the same."""
-    others = {each.name: Reading(0, "", "not asked") for each in ssh.SECTIONS}
+    others = {each.name: Reading(0, "", "not asked") for each in ssh.SshMesh.sections}
     text = "address c ?\nname a ?\naddress a 192.0.2.1\nname b 192.0.2.2\naddress b 192.0.2.2"
     readings = Readings({**others, "ssh.names": Reading(0, text)})
     names = ssh.parse(readings).names
@@ -279,7 +279,7 @@ def test_a_silent_resolver_is_reported() -> None:
 
 def test_many_silent_names_are_counted() -> None:
     """A large cluster's would fill the report: the first are named, and how many there are more."""
-    others = {each.name: Reading(0, "", "not asked") for each in ssh.SECTIONS}
+    others = {each.name: Reading(0, "", "not asked") for each in ssh.SshMesh.sections}
     text = "\n".join(f"name n{number:02} ?" for number in range(25))
     readings = Readings({**others, "ssh.names": Reading(0, text)})
     ssh.parse(readings)

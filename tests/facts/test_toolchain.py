@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 import pytest
 
 from gpu_node.facts.probe.protocol import read, render
-from gpu_node.facts.toolchain.state import LINK_DIR, SECTIONS, parse_cmake
+from gpu_node.facts.toolchain.state import LINK_DIR, Toolchain, parse_cmake
 from gpu_node.lab.machine import as_root
 from tests.shells import SHELLS, as_lines, ask
 
@@ -24,7 +24,7 @@ def test_what_is_in_the_way_of_our_links(tmp_path: Path, shell: str) -> None:
     (links / "ctest").symlink_to("../site/ctest")
     (links / "cpack").symlink_to("/opt/cmake-3.23.1/bin/cpack")
     (tmp_path / "cmake-3.25.2").mkdir()
-    (section,) = (each for each in SECTIONS if each.name == "toolchain.cmake")
+    (section,) = (each for each in Toolchain.sections if each.name == "toolchain.cmake")
     command = section.command.replace(LINK_DIR, str(links))
     command = command.replace("in /opt/cmake-*; do", f"in {tmp_path}/cmake-*; do")
     readings = ask(shell, [replace(section, command=command)])
@@ -38,7 +38,7 @@ def test_what_is_in_the_way_of_our_links(tmp_path: Path, shell: str) -> None:
 def test_a_cmake_runs_as_its_owner(owned: Path, mode: str, owner: str, shell: str) -> None:
     """One that everyone may write does not run as root: the section is unreadable."""
     as_root(["sh", "-c", f"chmod {mode} {owned}/bin; chown -R {owner} {owned}"])
-    (section,) = (each for each in SECTIONS if each.name == "toolchain.cmake")
+    (section,) = (each for each in Toolchain.sections if each.name == "toolchain.cmake")
     program, *options = SHELLS[shell]
     script = f"PATH={owned}/bin:$PATH\n{render([section])}"
     done = as_root([str(shutil.which(program)), *options, "-c", script])

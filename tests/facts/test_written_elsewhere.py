@@ -160,7 +160,7 @@ HOSTILE_SECTIONS = {
 
 def state_with(change: dict[str, str]) -> NodeState:
     """Return the healthy node with what it says about SSH, as it is read."""
-    other = {each.name: Reading(0, "", "not asked") for each in ssh.SECTIONS}
+    other = {each.name: Reading(0, "", "not asked") for each in ssh.SshMesh.sections}
     answers = {name: Reading(0, text) for name, text in {**SECTIONS, **change}.items()}
     readings = Readings({**other, **answers})
     state = ssh.parse(readings)
