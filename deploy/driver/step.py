@@ -16,7 +16,6 @@ from gpu_node.drift.driver import (
     rules_driver_packages,
     rules_gpus,
     rules_module,
-    rules_persistence,
 )
 from gpu_node.drift.driver.install_plan import is_full, to_install, with_driver
 from gpu_node.drift.driver.subjects import KernelRelease
@@ -114,7 +113,7 @@ def rest(plan: Plan) -> None:
         return
     # Without the module it is unknown whether persistence mode is on.
     unknown = wanted.persistence and plan.repairs(*_LOADED)
-    if unknown or plan.repairs(rules_persistence.persistence) or reloads(plan):
+    if unknown or plan.repairs(rules_gpus.persistence) or reloads(plan):
         driver.persistence(
             name="Turn persistence mode on",
             later=reboots(plan),

@@ -1,8 +1,9 @@
-"""Driver rules: the wanted version, and its module in each kernel that may boot."""
+"""Driver rules: the wanted version, on all nodes alike, and its module in each kernel to boot."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpu_node.drift.driver.boot import (
     MOST_REPAIRED,
@@ -22,6 +23,7 @@ from gpu_node.drift.driver.module import (
     signing_key,
     unsigned,
 )
+from gpu_node.drift.driver.shown import NO_DRIVER
 from gpu_node.drift.driver.subjects import Initramfs, KernelRelease
 from gpu_node.drift.driver.target import (
     builds,
@@ -34,6 +36,8 @@ from gpu_node.drift.driver.target import (
     source_of,
     target,
 )
+from gpu_node.drift.engine.compare import fault
+from gpu_node.drift.engine.nodes import Unlike
 from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.facts.driver.kernels import Kernel
 from gpu_node.facts.driver.state import DriverState
@@ -331,3 +335,18 @@ def kernel_hold(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
         "/etc/default/grub.d and update-grub",
         fixable=possible,
     )
+
+
+@check("driver.differs")
+def differs(at: At) -> Iterator[Fault]:
+    for each in at.nodes.unlike:
+        if each.fact.name == "driver.version":
+            # An inventory may be of nodes without GPUs, or of their SSH alone.
+            is_warning = at.wanted.driver is None and not _are_versions(each)
+            yield replace(fault(each), severity="warning" if is_warning else None)
+
+
+def _are_versions(unlike: Unlike) -> bool:
+    """Whether the node has another version than a node beside it, or cannot be read."""
+    versions = [value for value in unlike.values if value not in NO_DRIVER]
+    return unlike.value is None or (unlike.value not in NO_DRIVER and len(versions) > 1)

@@ -1,4 +1,4 @@
-"""Driver rules about GPUs: of one known model, supported, as many as wanted, and free."""
+"""Driver rules about GPUs: known, supported, as many as wanted, free, and kept initialized."""
 
 from __future__ import annotations
 
@@ -269,4 +269,32 @@ def gpu_differs(at: At) -> Iterator[Fault]:
             fix="correct gpu, or the node's group, in the inventory",
             stops=False,
             explained_by=("driver.unsupported-gpu",),
+        )
+
+
+@check("driver.persistence")
+def persistence(at: At[DriverState, DriverWanted]) -> Iterator[Fault]:
+    gpus = at.here.smi.gpus if at.here.smi else ()
+    off = [gpu.uuid for gpu in gpus if gpu.persistence is False]
+    is_on = bool(gpus) and all(gpu.persistence for gpu in gpus)
+    if (
+        at.want.persistence
+        and is_on
+        and at.here.loaded
+        and at.here.loaded.keeps_persistence is False
+    ):
+        yield Fault(
+            subject="persistence mode",
+            found="on until the next boot",
+            wanted="on",
+            cause="no enabled unit, udev rule or start script turns it on: NVIDIA's installer "
+            "installs none",
+            fix="enable a unit that turns it on: gpu-node-persistence.service",
+        )
+    if at.want.persistence and off:
+        yield Fault(
+            subject="persistence mode",
+            found=f"off on {len(off)} of {len(gpus)}",
+            wanted="on",
+            # A reload of systemd takes the GPUs from running containers.
         )

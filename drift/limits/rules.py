@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from shlex import quote
 
 from gpu_node.drift.engine.finding import Severity
@@ -446,3 +447,20 @@ def stack_unlimited(at: At[LimitsState, LimitsWanted]) -> Iterator[Fault]:
         + _line(at.here, at.want, "stack"),
         fixable=manual_fix is None,
     )
+
+
+_NAMED = 3
+
+
+@check("limits.line-misread")
+def line_misread(at: At[LimitsState, LimitsWanted | None]) -> Iterator[Fault]:
+    for path, lines in groupby(at.here.misread or (), key=lambda each: each.path):
+        wrong = list(lines)
+        named = [f"line {each.line} ({each.text}): {each.why}" for each in wrong[:_NAMED]]
+        more = [f"{len(wrong) - _NAMED} more"] if wrong[_NAMED:] else []
+        yield Fault(
+            subject=Path(path),
+            found="; ".join([*named, *more]),
+            wanted="lines of <domain> <type> <item> <value>, a number as the value",
+            fix=f"correct line {', '.join(str(each.line) for each in wrong[:_NAMED])} of {path}",
+        )

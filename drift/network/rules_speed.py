@@ -1,4 +1,4 @@
-"""Network rule about speed: the interface to train over is not the bottleneck of each step."""
+"""Network rules about what is carried: an interface that is fast enough, and large messages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from gpu_node.drift.engine.subject import Interface
 from gpu_node.drift.host.estimate import shown
 from gpu_node.drift.network.ifname import carrier
 from gpu_node.drift.network.interfaces import is_down, link_of, ports_of
+from gpu_node.drift.ranges import ranges
 from gpu_node.facts.network.state import Link, NetworkState
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.plurals import counted
@@ -97,3 +98,15 @@ def _cause(jobs: JobsWanted | None, speed: int) -> str:
 
 def _time(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+
+
+@check("network.path-mtu")
+def path_mtu(at: At) -> Iterator[Fault]:
+    here = at.node.ports
+    stalled = [name for name, each in (here.tried or {}).items() if each.large is False]
+    if stalled:
+        yield Fault(
+            subject=Interface(here.interface),
+            found=f"to {ranges(stalled)}: 512 bytes pass, 256 KiB do not",
+            wanted="large messages pass, too",
+        )

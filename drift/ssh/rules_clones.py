@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path
-from gpu_node.drift.host.rules_machine import same_machine
+from gpu_node.drift.host.rules_name import same_machine
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.ssh.mesh import has_mesh, state_of
 from gpu_node.drift.ssh.rules import KEY

@@ -1,4 +1,4 @@
-"""Toolchain rule about compiled operators that were made for another GPU or another CPU."""
+"""Toolchain rules about compiled code: for another GPU or CPU, or where no job can load it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Package, Path
 from gpu_node.drift.env.bashrc import is_network_home
+from gpu_node.drift.host.machine import trains
 from gpu_node.drift.nccl.libnccl import environments, pip
 from gpu_node.drift.toolchain.operators import (
     built_for,
@@ -213,3 +214,25 @@ def _names(built: list[Built]) -> str:
 
 def _paths(built: list[Built]) -> str:
     return " ".join(dict.fromkeys(quote(each.folder) for each in built))
+
+
+_LOADS = {
+    "TORCHINDUCTOR_CACHE_DIR": "torch.compile loads its kernels",
+    "TRITON_CACHE_DIR": "Triton loads its launchers",
+    "TORCH_EXTENSIONS_DIR": "torch and DeepSpeed load the operators that they have compiled",
+}
+
+
+@check("toolchain.noexec")
+def noexec(at: At) -> Iterator[Fault]:
+    build = at.node.toolchain.build
+    for each in (build.noexec if build and trains(at.node, at.wanted) else None) or ():
+        yield Fault(
+            subject=Path(each.folder),
+            found=f"{each.mount} is mounted with noexec",
+            wanted="a mount without noexec",
+            also=f"{_LOADS[each.variable]} from there",
+            fix=f"mount -o remount,exec {quote(each.mount)}, and remove noexec from its line in "
+            f"/etc/fstab, or from its unit; or set {each.variable} to a folder on another file "
+            "system",
+        )
