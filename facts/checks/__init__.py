@@ -10,4 +10,5 @@ class ChecksState(State):
 class Checks(AreaFact):
     """Returns an empty dict."""
 
+    sections = ()
     state = ChecksState

@@ -58,6 +58,7 @@ def _answer(text: str) -> Answer:
 class Own(AreaFact):
     """Returns `OwnState` as a dict: {"answers": {"licence": {"code": 0, "text": "7.2"}}}."""
 
+    sections = ()
     state = OwnState
 
     @override
