@@ -12,9 +12,8 @@ import click
 from gpu_node.cli.streams import print_error
 from gpu_node.cli.words import moment, wrong_since
 from gpu_node.drift.report.model import Report
-from gpu_node.history.anonymous_key import anonymous_key
 from gpu_node.history.compare import DEEP, MESH, Snapshot, snapshot
-from gpu_node.history.folder import Refused
+from gpu_node.history.folder import Refused, anonymous_key
 from gpu_node.history.since import Before, FactOf, compared, report_in
 from gpu_node.history.store import NothingKept, StoreError, identity, opened
 from gpu_node.history.when import ALLOWED, LAST, iso

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import secrets
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,6 +13,7 @@ from gpu_node.inventories import writers
 from gpu_node.inventories.errors import reason
 
 NAME, KEY_NAME = "history.db", "anonymous.key"
+_KEY_BYTES = 32
 
 
 class Refused(Exception):
@@ -86,3 +89,24 @@ def _check(parents: Iterable[Path], place: Path) -> bool:
     if not is_kind(found.st_mode):
         raise Refused(f"{place} is neither a plain file nor a folder of this name")
     return True
+
+
+def anonymous_key() -> bytes:
+    """Return the key that turns names into words, and make it where there is none.
+
+    Raises Refused where it cannot be used.
+    """
+    try:
+        file = path().with_name(KEY_NAME)
+        made(file)
+        with file.open("r+b") as opened:
+            fcntl.flock(opened, fcntl.LOCK_EX)  # another run may make it
+            key = opened.read(_KEY_BYTES + 1)
+            if not key:
+                key = secrets.token_bytes(_KEY_BYTES)
+                opened.write(key)
+    except OSError as error:
+        raise Refused(reason(error)) from None
+    if len(key) != _KEY_BYTES:
+        raise Refused(f"{file} has not {_KEY_BYTES} bytes; remove it for a new key")
+    return key

@@ -31,8 +31,7 @@ from gpu_node.onboarding.new_site import (
     nodes_of,
 )
 from gpu_node.onboarding.trust.host_keys import Server
-from gpu_node.onboarding.trust.keys import own_keys
-from gpu_node.onboarding.trust.passphrase import without_passphrase
+from gpu_node.onboarding.trust.keys import own_keys, without_passphrase
 
 Keep = Callable[[Report, str], object]
 

@@ -15,10 +15,9 @@ from gpu_node.facts.ask.session import fresh
 from gpu_node.facts.ask.sudo import is_refusal, why_refused
 from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.gpus import SECTIONS, parse_processes
-from gpu_node.facts.host.one_machine import ONE_NAME, are_one
 from gpu_node.facts.probe.bounds import in_words
 from gpu_node.facts.probe.lines import lines_of
-from gpu_node.facts.probe.peers import SSH_PORT, Peer, peers_of
+from gpu_node.facts.probe.peers import ONE_NAME, SSH_PORT, Peer, are_one, peers_of
 from gpu_node.facts.probe.protocol import MARK, Section, Unreadable, read, render, time_limit
 from gpu_node.facts.probe.request import listed, request_of
 from gpu_node.inventories.connection.capped import Talk

@@ -10,8 +10,8 @@ from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Thing
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.ssh.rules_mesh import unresolved
-from gpu_node.facts.host.one_machine import are_one
 from gpu_node.facts.node import NodeState
+from gpu_node.facts.probe.peers import are_one
 from gpu_node.inventories.fields.addresses import is_address, is_loopback
 from gpu_node.inventories.wanted import NodeWanted
 

@@ -11,6 +11,8 @@ SSH_PORT = 22
 # How many different texts about all nodes are kept parsed: nodes that are configured alike have the
 # same ones.
 ALIKE = 8
+# What to do where two of them are one machine.
+ONE_NAME = "keep one name of it in the inventory, or correct the address of the other one"
 
 
 # One word that is no option: it is in command lines of ssh and getent, and in lines of answers.
@@ -89,3 +91,8 @@ def partners(count: int, here: int) -> list[int]:
 def behind(count: int) -> list[int]:
     """Return the distances 1, 2, 4, ... that are less than a number of nodes."""
     return [1 << power for power in range((count - 1).bit_length())]
+
+
+def are_one(names: str) -> str:
+    """Return what is wrong with some names, which a list has as text."""
+    return f"{names} are one machine"

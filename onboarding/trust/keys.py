@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,19 +14,22 @@ from paramiko import Agent, PKey, SSHException
 from pyinfra.api.exceptions import PyinfraError
 from pyinfra.connectors.ssh_util import load_key_with_certificate
 
+from gpu_node.deploy.console import UserConsole
 from gpu_node.deploy.engine.scripts import as_run
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.training_user import HOME
+from gpu_node.inventories.checks.files import is_encrypted
 from gpu_node.inventories.connection.ssh_config import keys as configured
-from gpu_node.inventories.errors import reason, worded
+from gpu_node.inventories.errors import reason, shown, worded
 from gpu_node.inventories.escape import visible
-from gpu_node.onboarding.errors import ContactError
+from gpu_node.onboarding.errors import ContactError, Stopped
 from gpu_node.onboarding.trust.host_keys import Server
 from gpu_node.onboarding.trust.session import ROOT, Session
 
 # Where nothing is named: what ssh itself takes.
 _DEFAULTS = ("id_ed25519", "id_ecdsa", "id_rsa")
+_ALLOWED = "a key without a passphrase, or one of an agent"
 _SECONDS = 30
 _CHANGED, _THERE, _RESTRICTED = "changed", "there", "restricted"
 _KEY = re.compile(r"[a-z0-9@.-]+ [A-Za-z0-9+/]+=*( [^\x00-\x1f\x7f]*)?")
@@ -174,3 +179,28 @@ def install_key(session: Session, public: str) -> bool:
         problem = visible(done.err or outcome or f"exit {done.code}")
         raise ContactError(f"{session.server.login}: the key could not be let in: {problem}")
     return outcome == _CHANGED
+
+
+def without_passphrase(key: Path | None, console: UserConsole) -> Path | None:
+    """Return the key to write into an inventory: None for one that the agent has by now.
+
+    On a terminal, and where an agent runs, ssh-add asks for the passphrase. Stopped: there is
+    neither, or ssh-add ended with an error.
+    """
+    if key is None or not is_encrypted(key):
+        return key
+    command = f"ssh-add {shlex.quote(str(key))}"
+    if not console.is_attended or not os.environ.get("SSH_AUTH_SOCK"):
+        lacks = "no agent" if console.is_attended else "no terminal to ask for it"
+        start = "" if os.environ.get("SSH_AUTH_SOCK") else 'eval "$(ssh-agent)"; '
+        why, then = f"encrypted with a passphrase, and {lacks}", f"{start}{command}; then no --key"
+        raise Stopped(f"--key: {worded(shown(str(key)), why, _ALLOWED, then)}")
+    console.say(f"{key} has a passphrase: {command} gives it to the agent, whose keys are used")
+    try:
+        code = subprocess.run(["ssh-add", key], check=False).returncode
+    except OSError as error:
+        raise Stopped(f"--key: {worded(str(error), '', _ALLOWED)}") from None
+    if code:
+        why = f"encrypted with a passphrase, and {command} ended with {code}"
+        raise Stopped(f"--key: {worded(shown(str(key)), why, _ALLOWED)}")
+    return None

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_node.history.anonymous_key import anonymous_key
-from gpu_node.history.folder import Refused
+from gpu_node.history.folder import Refused, anonymous_key
 
 
 def test_it_is_kept(store: Path) -> None:

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from gpu_node.deploy.console import UserConsole
 from gpu_node.onboarding.errors import Stopped
-from gpu_node.onboarding.trust.passphrase import without_passphrase
+from gpu_node.onboarding.trust.keys import without_passphrase
 from tests.node_scripts import until
 
 WORD = "a passphrase"

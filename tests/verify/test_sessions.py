@@ -8,8 +8,7 @@ from typing import Any, cast
 import pytest
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
-from gpu_node.facts.host.one_machine import ONE_NAME, are_one
-from gpu_node.facts.probe.peers import Peer
+from gpu_node.facts.probe.peers import ONE_NAME, Peer, are_one
 from gpu_node.facts.probe.protocol import MARK, Unreadable
 from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.inventories.wanted import NodeWanted
