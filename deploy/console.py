@@ -1,7 +1,5 @@
 """Output of a command: results on stdout, stages and questions on stderr."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

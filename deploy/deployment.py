@@ -1,7 +1,5 @@
 """One run of `gpu-node deploy`: the problems, the question, pyinfra's run or runs, the problems."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What the logs of a job say: candidates for the root cause, best first, or nothing known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate

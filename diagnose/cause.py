@@ -1,7 +1,5 @@
 """The causes of failed jobs: a file of `causes/` each, and what such a file has."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, partial

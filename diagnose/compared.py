@@ -1,7 +1,5 @@
 """Causes that no text shows: what lines of ranks say differs, who does not come, a wrong name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """How a log ends: which processes go on after a failure, and which lose their loss."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Dumps of torch's flight recorder: what a rank waited for, read without building an object."""
 
-from __future__ import annotations
-
 import io
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Runs what reads the files of others in a child process, within limits of memory and time."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import resource

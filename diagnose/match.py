@@ -1,7 +1,5 @@
 """Matches: the lines of logs that show a cause, or an exception that no cause knows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace

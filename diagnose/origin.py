@@ -1,7 +1,5 @@
 """What the beginning of a line says of its origin: rank, node and time."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Whether the lines of a cause prove it: without proof its confidence is never high."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from gpu_node.diagnose.cause import Cause

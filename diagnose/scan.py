@@ -1,7 +1,5 @@
 """Finds the lines of logs that a cause's patterns may match, in one pass and bounded memory."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The logs that are read: files, folders, gz and stdin, each bounded."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import io

@@ -1,7 +1,5 @@
 """The nodes on which a job can start: without an error, and all of them log in to each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The hostfile of DeepSpeed's launcher: a line a node, with as many slots as it has GPUs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from gpu_node.drift.report.seen import Seen

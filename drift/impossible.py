@@ -1,7 +1,5 @@
 """What an inventory wants and no node can have, by the tables of data/ alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.driver.target import (

@@ -1,7 +1,5 @@
 """Names of nodes: by what they have in common, and as ranges: a100-[01-20,23], all."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """What a torch release was built for, by its own word or by the table, and what a GPU needs."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Iterable, Iterator

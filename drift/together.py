@@ -1,7 +1,5 @@
 """The largest set of nodes of which no two are apart: the largest independent set of a graph."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 # With more nodes that are apart from others the largest set takes too long to find.

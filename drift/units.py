@@ -1,7 +1,5 @@
 """Quantities as the report writes them, and the order of limits with "unlimited" at the top."""
 
-from __future__ import annotations
-
 from gpu_node.facts.limits.state import UNITS, Item, Limit
 
 _UNITS = (" B", "K", "M", "G", "T")

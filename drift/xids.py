@@ -1,7 +1,5 @@
 """Xid errors, which the NVIDIA driver writes into the kernel log: what each code means."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple

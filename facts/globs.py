@@ -1,7 +1,5 @@
 """Shell patterns from a node or a file: matched in linear time, and never compiled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 _ANY, _ONE = "*", "?"

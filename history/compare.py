@@ -3,8 +3,6 @@
 A finding is the same one if its node, rule and subject are.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Where this machine's user keeps reports, and why a place is refused: others could change it."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import secrets

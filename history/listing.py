@@ -1,7 +1,5 @@
 """The list of changes that kept reports show: as text, a block for each report, and as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any

@@ -1,7 +1,5 @@
 """Compares a report with an earlier one: a kept one, or a file that `--format json` wrote."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace

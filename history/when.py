@@ -1,7 +1,5 @@
 """Times: those that `--since` may name, and how a report has one."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime, timedelta, timezone
 

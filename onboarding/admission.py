@@ -3,8 +3,6 @@
 A server that the inventory has already repeats the first stage: it must accept the key.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

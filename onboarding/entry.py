@@ -1,7 +1,5 @@
 """A new server's entry in the cluster file: its group, by its GPUs, with the reasons."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The errors that end an onboarding or a removal; the command shows each as one message."""
 
-from __future__ import annotations
-
 from pyinfra.api.exceptions import PyinfraError
 
 from gpu_node.inventories.errors import InventoryError, Unconfirmed

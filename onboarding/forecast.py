@@ -1,7 +1,5 @@
 """A forecast of --dry: what the rules find on a new server, and what joining would change."""
 
-from __future__ import annotations
-
 from gpu_node.drift.engine.check import check
 from gpu_node.drift.engine.judgement import Judgement
 from gpu_node.drift.engine.nodes import Nodes

@@ -1,7 +1,5 @@
 """One run of `gpu-node init`: the nodes, their keys, the two files, and the first report."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The two files of an inventory: the one that pyinfra loads and the cluster file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Joining: the mesh with the others, the whole deploy of the newcomers, a report and a proof."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 It is in the caller's state folder, not beside the inventory, and never contains a secret.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

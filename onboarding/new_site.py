@@ -1,7 +1,5 @@
 """A new inventory: nodes by name and address, their host keys pinned, what was found suggested."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The pre-flight of a server: it and all nodes are asked at once, and nothing is changed."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Removal: a node leaves the inventory and the other nodes; nothing is changed on it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

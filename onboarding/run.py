@@ -1,7 +1,5 @@
 """One run of `gpu-node onboard`: each server is admitted for itself, and all join together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs deploys over all nodes of a site, as stages of an onboarding or a removal."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Causes: what is wrong with a node's Python before the start, and why a run stopped."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

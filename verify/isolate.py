@@ -1,7 +1,5 @@
 """Which nodes are tried together next, and what the tries name; pure."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

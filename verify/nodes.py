@@ -1,7 +1,5 @@
 """What runs on each node: installs the job, checks Python, reads the ranks' output, cleans up."""
 
-from __future__ import annotations
-
 import base64
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The result of a verification: one row for each node, the bandwidth, the problems."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

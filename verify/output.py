@@ -1,7 +1,5 @@
 """The output of a node's Python and ranks: each line is checked before it is used."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """The script of the launching node for each kind of launcher; pure."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

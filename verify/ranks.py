@@ -1,7 +1,5 @@
 """Ranks: what each one reported, and the rows and the bandwidth computed from it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

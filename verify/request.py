@@ -1,7 +1,5 @@
 """The options of a verification; imports nothing, so that help texts can use it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 GLOO, NCCL = "gloo", "nccl"

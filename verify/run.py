@@ -1,7 +1,5 @@
 """Runs a verification: checks each node, runs the job, removes everything again."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace

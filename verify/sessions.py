@@ -1,7 +1,5 @@
 """A verification's session with each node: connecting, asking, starting, ending."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pyinfra.api import Host, State

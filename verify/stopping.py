@@ -1,7 +1,5 @@
 """Stops a running job on Ctrl-C, so that it is ended on the nodes before the command ends here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType

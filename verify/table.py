@@ -1,7 +1,5 @@
 """What a verification found, for people: nodes as columns, what went wrong, and the verdict."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Tries: a parent on each node forks the ranks of each, and prints what they report."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,6 @@ kernel as that of each kernel (#1910), and its server.reboot always reboots, and
 shutdown takes longer than the delay.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pyinfra import host

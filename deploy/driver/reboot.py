@@ -1,7 +1,5 @@
 """Reboots: one node at a time, after a drain, until the first that is not proved right."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Driver: a module for the running kernel and for each that may boot, loaded, and preserved."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pyinfra import host

@@ -1,7 +1,5 @@
 """The states of the nodes before the run: each node is probed once, or was just before it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

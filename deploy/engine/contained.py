@@ -1,7 +1,5 @@
 """Contains errors: an error caused by one node's answer fails that node; the others continue."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial

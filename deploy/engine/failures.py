@@ -5,8 +5,6 @@ A node on which an operation reached its time limit, or whose connection broke, 
 at the end of that operation: each other area would delay the other nodes for as long again.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

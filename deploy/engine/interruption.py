@@ -1,7 +1,5 @@
 """How a run ends, and what it reports, on a failed operation, a lost connection and Ctrl-C."""
 
-from __future__ import annotations
-
 import signal
 import sys
 

@@ -1,7 +1,5 @@
 """The plan for a node: what was found and wanted, and the findings; what areas add to a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache

@@ -1,7 +1,5 @@
 """Judges the nodes of a run, all together, and makes the plan of each, once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 

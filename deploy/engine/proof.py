@@ -1,7 +1,5 @@
 """The proof: after a change each node is probed again in a new session and judged again."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from pyinfra import host, logger

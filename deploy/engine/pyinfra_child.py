@@ -8,8 +8,6 @@ the fields of `Ended` but the code. The parent starts it with the signals of HEL
 during the imports of Python and pyinfra they would print tracebacks.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -1,7 +1,5 @@
 """Runs pyinfra's command on an inventory, and passes Ctrl-C on to it."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The state of a run: what the engine knows about it and each node, and a slot for each area."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date

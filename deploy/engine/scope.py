@@ -1,7 +1,5 @@
 """Which part of a run is repaired: only some areas, or only some nodes; the rest is only read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The POSIX sh scripts that change a node, each with its variables and the scripts it needs."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import re

@@ -1,7 +1,5 @@
 """Files that nodes share: one node of a run changes them for all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

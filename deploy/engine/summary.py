@@ -3,8 +3,6 @@
 `gpu-node deploy` and `gpu-node onboard` report themselves: in their runs nothing is printed here.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any

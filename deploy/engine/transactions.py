@@ -1,7 +1,5 @@
 """Installs packages; what a transaction would do to other packages is shown before the question."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pyinfra import host, logger

@@ -4,8 +4,6 @@ pyinfra's files.block edits in place, without a check, and puts a block at the e
 without a terminal may never reach.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from pyinfra.api import operation

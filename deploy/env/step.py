@@ -1,7 +1,5 @@
 """Environment: our blocks in ~/.bashrc set what a launcher's shell must have."""
 
-from __future__ import annotations
-
 from pyinfra.api import deploy
 
 from gpu_node.deploy.engine.plan import Plan

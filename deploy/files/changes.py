@@ -1,7 +1,5 @@
 """What changes in a file, as lines: bounded, and without the lines around a change."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator
 from itertools import takewhile

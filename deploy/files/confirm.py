@@ -1,7 +1,5 @@
 """Confirms a replaced file: kept if new sessions can be opened with it, else restored."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

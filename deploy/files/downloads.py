@@ -1,7 +1,5 @@
 """Downloads for nodes without internet: fetched once for all, checked, kept, and sent."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Operations on files of the system: how each edits one, and the one that writes all of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterable
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Replaces a file on a node: backup once a run, write a new file beside it, check, rename."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Tries a login of an account after a change that affects it: by SSH, else by a session of su."""
 
-from __future__ import annotations
-
 from pyinfra import logger
 from pyinfra.api import Host
 from pyinfra.connectors.base import BaseConnector

@@ -4,8 +4,6 @@ pyinfra's server.security_limit edits limits.conf, the user's file, and appends 
 value changes.
 """
 
-from __future__ import annotations
-
 import re
 from functools import partial
 

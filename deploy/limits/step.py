@@ -1,7 +1,5 @@
 """Limits: our file in limits.d sets what a session lacks; a new session proves it."""
 
-from __future__ import annotations
-
 from collections.abc import Container
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Copies a Python environment from node to node: completely, to the same path, or not at all."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

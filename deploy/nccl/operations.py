@@ -6,8 +6,6 @@ yum.packages ignore a pin if any version is installed (#1910), and dnf.rpm insta
 beside the old version; apt.packages does not check holds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any

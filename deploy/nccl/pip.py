@@ -1,7 +1,5 @@
 """pip in environments: where its wheels come from, and who uses an environment on other nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TypedDict
 

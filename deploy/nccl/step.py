@@ -1,7 +1,5 @@
 """NCCL: each Python environment has only the wheel that its torch needs; the system's packages."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Operations on NCCL's settings for a node's network."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from pyinfra.api import operation

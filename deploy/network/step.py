@@ -1,7 +1,5 @@
 """Network: /etc/nccl.conf names the interface through which the other nodes reach this one."""
 
-from __future__ import annotations
-
 from pyinfra.api import deploy
 
 from gpu_node.deploy.engine.plan import Plan

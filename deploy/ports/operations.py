@@ -3,8 +3,6 @@
 pyinfra has none for it; its iptables.rule is lost where firewalld loads its rules again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pyinfra import host, logger

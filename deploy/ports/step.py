@@ -1,7 +1,5 @@
 """Ports: firewalld accepts the addresses of the other nodes, and not those of removed ones."""
 
-from __future__ import annotations
-
 from pyinfra.api import deploy
 
 from gpu_node.deploy.engine.plan import Plan

@@ -1,7 +1,5 @@
 """Ports that the nodes of a run try together, before and after it, where firewalld is ours."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pyinfra.api import Host

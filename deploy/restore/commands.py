@@ -1,7 +1,5 @@
 """What a run changed beside files, and the command that takes it back: listed, never run."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial

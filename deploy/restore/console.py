@@ -1,7 +1,5 @@
 """`restore.sh`, which each run leaves beside its copies: a restore at a console, without SSH."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Generator
 

@@ -1,7 +1,5 @@
 """What a restore asks a node and writes there, over one open session, each answer with bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What the runs of a node recorded there, and the files that gpu-node writes on nodes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

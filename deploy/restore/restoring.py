@@ -1,7 +1,5 @@
 """`gpu-node restore`: one node's configuration files, back to what they were before a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

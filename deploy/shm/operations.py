@@ -5,8 +5,6 @@ is not mounted it uses another mount of the same device (#1611); files.line appe
 line when a size changes (#1714).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Generator
 from functools import partial

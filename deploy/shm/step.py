@@ -1,7 +1,5 @@
 """Shared memory: /dev/shm gets its size, now and at every boot, and unused segments are removed."""
 
-from __future__ import annotations
-
 from pyinfra import host
 from pyinfra.api import deploy
 

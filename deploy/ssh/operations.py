@@ -4,8 +4,6 @@ pyinfra's ssh.keyscan trusts any server that answers, accepts a part of a name a
 no port; server.user_authorized_keys keeps the keys of removed nodes.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence

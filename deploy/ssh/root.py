@@ -1,7 +1,5 @@
 """Whether the deploy can become root on a node: as the SSH user, or by sudo."""
 
-from __future__ import annotations
-
 from pyinfra.api import Host
 
 from gpu_node.drift.ssh.sudo import becoming_root

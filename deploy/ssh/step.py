@@ -4,8 +4,6 @@ A key is accepted only from the addresses of its node. pyinfra runs an operation
 the next: all keys exist before one is authorised.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pyinfra import host

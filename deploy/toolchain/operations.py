@@ -4,8 +4,6 @@ pyinfra's files.unarchive after files.download aborts the dry run of a fresh hos
 download moves the file into place before it checks the sum.
 """
 
-from __future__ import annotations
-
 import urllib.request
 from collections.abc import Mapping, Sequence
 from functools import partial

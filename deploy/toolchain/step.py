@@ -1,7 +1,5 @@
 """Toolchain: cmake in a separate prefix, pinned Python packages, ninja, and pdsh."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The two sides of a copy: root's rsync uses no folder that another user may change."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Mapping, Sequence

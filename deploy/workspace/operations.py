@@ -4,8 +4,6 @@ pyinfra's files.rsync is always "changed", shows nothing in a dry run and quotes
 #918, #1156); files.directory with recursive would change everything below.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Progress of copies on a terminal: a bar for each node, with bytes and rate."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Copies the workspace: from the controller, or from node to node, over verified SSH."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Runs rsync on the controller or on a node, and reads its output, within limits."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Who sends a tree of files: its source, and each node that has received all of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

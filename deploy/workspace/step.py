@@ -1,7 +1,5 @@
 """Workspace: wanted directories with owner and mode, and the files that the source has."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """The rule about `checks` of the inventory: what is off until a date is on again after it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.rule import At, Fault, check

@@ -1,7 +1,5 @@
 """Clock rule: a node's time is that of this machine and of the other nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The next boot: which kernel it takes, and by whose word."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Installing the driver: its packages that the inventory names, what bars them, what they bring."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

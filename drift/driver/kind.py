@@ -1,7 +1,5 @@
 """The GPUs and the driver of a node, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.driver.rules_gpus import no_gpu

@@ -1,7 +1,5 @@
 """The nvidia module: where it comes from, who signs it, which lines keep it from being loaded."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Literal

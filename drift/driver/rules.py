@@ -1,7 +1,5 @@
 """Driver rules: the wanted version, on all nodes alike, and its module in each kernel to boot."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Driver rules about CUDA: the driver is new enough for each torch, and programs find GPUs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Driver rules about packages: what a server without a driver lacks, or has by half."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.driver.install_plan import half, hindrance, is_full, to_install

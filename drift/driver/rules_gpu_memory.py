@@ -1,7 +1,5 @@
 """Driver rules about the memory of GPUs: the mode of ECC, its errors, and what is put aside."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Driver rules about GPUs: known, supported, as many as wanted, free, and kept initialized."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

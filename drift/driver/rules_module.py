@@ -1,7 +1,5 @@
 """Driver rules about the module: it may be loaded, it is, and it fits the library of the driver."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.driver.boot import bootable, is_urgent

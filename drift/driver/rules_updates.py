@@ -1,7 +1,5 @@
 """Driver rules about updates that replace the driver: automatic ones, and the next manual one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

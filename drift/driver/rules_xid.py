@@ -1,7 +1,5 @@
 """Driver rule about the Xid errors of GPUs and the SXid errors of NVSwitches, in the kernel log."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from gpu_node.drift import xids

@@ -1,7 +1,5 @@
 """What the report shows of the driver, and compares between nodes."""
 
-from __future__ import annotations
-
 import re
 
 from gpu_node.drift.driver.boot import next_boot as booted_next

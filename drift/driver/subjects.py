@@ -1,7 +1,5 @@
 """What findings about the driver are about, beside what those of any area are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from typing_extensions import override

@@ -1,7 +1,5 @@
 """The driver as it should be: the version that every kernel needs, and what a GPU can take."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache

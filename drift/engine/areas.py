@@ -1,7 +1,5 @@
 """The areas of this room: their modules, and what the engine asks them, of which it names none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache

@@ -1,7 +1,5 @@
 """Which findings keep a job from starting, or from its end, and a server from becoming a node."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from functools import cache
 

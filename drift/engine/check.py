@@ -1,7 +1,5 @@
 """The one definition of wrong: every rule over the found and wanted states of nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial

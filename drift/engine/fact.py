@@ -1,7 +1,5 @@
 """A fact of the report: a row of drift/AREA/shown.yml, and the text of a node's value."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The rules over several nodes, each in its own try: what a node says ends no other's judgement."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Relations: a rule about one value of a node is a row, and needs no function."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, get_args, get_type_hints

@@ -1,7 +1,5 @@
 """Root causes: which finding of the report explains another one, followed to the first of all."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple

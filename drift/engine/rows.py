@@ -1,7 +1,5 @@
 """Rows of YAML in the folders of the areas: how they are read, and what a mapping in them is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar

@@ -1,7 +1,5 @@
 """A rule: a row of drift/AREA/rules.yml, which has its texts, and the function that checks it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

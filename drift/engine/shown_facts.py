@@ -1,7 +1,5 @@
 """All facts of the report, in the order of their rows, and what nodes have in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from types import ModuleType

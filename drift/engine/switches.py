@@ -1,7 +1,5 @@
 """Which rules the inventory turns off, by which entry of `checks`, until when, and why."""
 
-from __future__ import annotations
-
 from datetime import date
 from typing import NamedTuple
 

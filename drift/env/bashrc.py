@@ -1,7 +1,5 @@
 """Our blocks of ~/.bashrc: what they say, where they stand, and the same of /etc/nccl.conf."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Variables that hide a fault of the node, and the rules that find this fault."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Environment rules: a launcher's shell has what is wanted, and nothing else says otherwise."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from shlex import quote
 

@@ -1,7 +1,5 @@
 """Cover-ups: variables that hide a fault of the node instead of repairing it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from gpu_node.drift.engine.finding import Finding, Severity, Who

@@ -1,7 +1,5 @@
 """Lint of users' lines: unknown and old names, invalid values, debugging left on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Proxies on the node itself that no program offers: every download through one fails."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.rule import At, Fault, check

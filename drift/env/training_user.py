@@ -1,7 +1,5 @@
 """Who trains, where a node has no such user: one cause for all that is asked as that user."""
 
-from __future__ import annotations
-
 import re
 
 from gpu_node.facts.node import NodeState, UnreadSection

@@ -1,7 +1,5 @@
 """What users' own lines set on a node, in every place that a process may get it from."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 from gpu_node.drift.engine.finding import Who

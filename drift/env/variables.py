@@ -1,7 +1,5 @@
 """Variables of NCCL and PyTorch: which are outdated, and which are for the search of a fault."""
 
-from __future__ import annotations
-
 import re
 
 from gpu_node.inventories.nccl_variables import Variable, Version, as_text, table

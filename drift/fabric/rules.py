@@ -1,7 +1,5 @@
 """Fabric rules: the NVSwitches have their manager, and every NVLink and port works."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator

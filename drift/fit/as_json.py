@@ -1,7 +1,5 @@
 """The answer of `gpu-node fit` as JSON: nodes, what fits all, why the rest does not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict

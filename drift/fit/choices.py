@@ -1,7 +1,5 @@
 """What there is to choose from, and what rules a choice out on a node: by the tables of data/."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache

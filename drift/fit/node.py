@@ -1,7 +1,5 @@
 """A node as far as it decides what fits: its GPUs, its system, and what it has now."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The answer of `gpu-node fit` for people: nodes, what fits, what is ruled out, what to change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType

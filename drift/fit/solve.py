@@ -1,7 +1,5 @@
 """The choices that fit every node at once, what rules the others out, and the shortest way."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product

@@ -9,8 +9,6 @@ activations, the largest layer (4 bytes for each of its parameters), CUDA's cont
 buffers. So a job that does not fit by these numbers does not fit at all.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 # DeepSpeed's additional_buffer_factor, for memory of the host alone.

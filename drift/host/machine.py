@@ -1,7 +1,5 @@
 """What a node is: a machine or a container, with how much memory, and whether jobs run on it."""
 
-from __future__ import annotations
-
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.wanted import NodeWanted
 

@@ -1,7 +1,5 @@
 """Host rules: processes killed for lack of memory, memory that runs out, a boot after a crash."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime, timezone
 

@@ -1,7 +1,5 @@
 """Host rules about file systems: full or read-only ones, and those that the others have mounted."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from shlex import quote

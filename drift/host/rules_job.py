@@ -1,7 +1,5 @@
 """Host rule about a job: the states of its model fit into GPU memory and into the node's memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift import units

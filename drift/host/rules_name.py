@@ -1,7 +1,5 @@
 """Host rules about names: each one is a machine of its own, which knows its name."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 

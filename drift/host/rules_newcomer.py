@@ -1,7 +1,5 @@
 """Host rules about newcomers: the system, its packages and its disks suffice for the deploy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.finding import Severity

@@ -1,7 +1,5 @@
 """Host rule about newcomers: a server that is a node already, a copy of one, or at its address."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.nodes import Newcomer, plain

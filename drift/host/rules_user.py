@@ -1,7 +1,5 @@
 """Host rule about the training user: the same ids and home as on the other nodes."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """What the report shows of the host: its memory and its local time."""
 
-from __future__ import annotations
-
 from gpu_node.drift import units
 from gpu_node.drift.engine.fact import shows
 from gpu_node.drift.host.machine import memory_of

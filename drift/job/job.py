@@ -1,7 +1,5 @@
 """A job put together: its line, its files and the nodes that it starts on."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 import shlex

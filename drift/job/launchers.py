@@ -1,7 +1,5 @@
 """The rows of launchers.yml: launchers, and what may stand before them on a launch line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches

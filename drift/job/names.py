@@ -1,7 +1,5 @@
 """Names that the rules about a job share with what reads its line: every report loads the rules."""
 
-from __future__ import annotations
-
 # In a word in place of what only the shell knows.
 UNKNOWN = "\0"
 # Launchers that rules name, and what begins the name of an environment of conda.

@@ -1,7 +1,5 @@
 """What a job is, and what of the nodes' findings stops it, for the person who is to start it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.blocking import blocks_a_job, kinds

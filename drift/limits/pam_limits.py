@@ -1,7 +1,5 @@
 """How pam_limits decides: which line of its files wins, which lines of our own would be enough."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from typing import Literal

@@ -1,7 +1,5 @@
 """Limit rules: open files, locked memory and stack as a fresh session has them, and why it does."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import groupby

@@ -1,7 +1,5 @@
 """Limit rule about processes and threads: which of several limits a fresh session meets first."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from shlex import quote

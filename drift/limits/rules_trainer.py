@@ -1,7 +1,5 @@
 """Limit rule about the training user, where that is not the SSH user: what sshd would give."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from shlex import quote

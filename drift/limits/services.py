@@ -1,7 +1,5 @@
 """What a systemd unit gives its daemon, and the drop-in of ours that gives it more."""
 
-from __future__ import annotations
-
 from gpu_node.drift.units import at_least
 from gpu_node.facts.limits.services import Service, UnitLine
 from gpu_node.facts.limits.state import Item, Limit, LimitsState

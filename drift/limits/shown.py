@@ -1,7 +1,5 @@
 """What the report shows of a fresh session's limits, and compares between nodes."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from gpu_node.drift.engine.fact import shows

@@ -5,8 +5,6 @@ without it are compared by their folder: a launcher starts the same path on each
 has more than one, they are compared wherever they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

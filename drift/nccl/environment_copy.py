@@ -1,7 +1,5 @@
 """Python environments that are missing, the node they are copied from, and what bars that."""
 
-from __future__ import annotations
-
 import re
 
 from gpu_node.drift.engine.nodes import Nodes

@@ -1,7 +1,5 @@
 """The PyTorch and the NCCL of a node, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.shown_facts import Has, value

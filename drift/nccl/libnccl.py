@@ -1,7 +1,5 @@
 """Which libnccl a system should have: the version torch is built for, in its family's packages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from shlex import quote
 

@@ -5,8 +5,6 @@ has none: there a hold on the wanted version counts as ours, and so do the holds
 the family at the one version that is installed, where our repository's file exists as well.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from gpu_node.drift.nccl.libnccl import BY_MANAGER, is_installed, own

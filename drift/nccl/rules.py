@@ -1,7 +1,5 @@
 """NCCL rules: the libnccl that torch really loads is the one it was built for, and stays so."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """NCCL rule about CUDA: the driver runs what torch and its libnccl were built for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 

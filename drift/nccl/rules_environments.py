@@ -1,7 +1,5 @@
 """NCCL rules about Python environments: missing, closed, or of another torch and NCCL."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from shlex import quote

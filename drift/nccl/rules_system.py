@@ -1,7 +1,5 @@
 """NCCL rules about the system's packages: one version, the one torch is built for, and held."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 

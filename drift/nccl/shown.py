@@ -1,7 +1,5 @@
 """What the report shows of torch and NCCL, and compares between nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 from gpu_node.drift.engine.fact import Fact, shows

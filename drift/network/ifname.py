@@ -1,7 +1,5 @@
 """NCCL_SOCKET_IFNAME on a node: what is wanted, what a process would get in each place, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

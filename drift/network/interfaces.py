@@ -1,7 +1,5 @@
 """Which interface a node should train over, and which NCCL takes for a value or by itself."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Whether the interfaces at which the processes of a job listen reach each other."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

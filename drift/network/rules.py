@@ -1,7 +1,5 @@
 """Network rules: the interface is there and fit, and NCCL takes it, wherever its value is from."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace

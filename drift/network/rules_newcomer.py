@@ -1,7 +1,5 @@
 """Network rules about newcomers: an interface for the jobs, and routes to the nodes and back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.nodes import Nodes

@@ -1,7 +1,5 @@
 """Network rules about what is carried: an interface that is fast enough, and large messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.rule import At, Fault, check

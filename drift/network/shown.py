@@ -1,7 +1,5 @@
 """What the report shows of the network: the addresses, and the interface that a process gets."""
 
-from __future__ import annotations
-
 from gpu_node.drift.engine.fact import shows
 from gpu_node.drift.network.ifname import conf_settings
 from gpu_node.drift.network.interfaces import is_never

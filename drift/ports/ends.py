@@ -1,7 +1,5 @@
 """The ends between which ports are tried: each node's address for jobs, where it may take part."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from datetime import date

@@ -1,7 +1,5 @@
 """Rules about ports: each node accepts the connections of the others, wherever a job listens."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 

@@ -6,8 +6,6 @@ replaced by a part of its HMAC: the same word in all reports with one key, which
 names finds without the key.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hmac
 import re

@@ -1,7 +1,5 @@
 """What a deploy repairs in a few lines: by area before it, by node after it or a dry run."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """How a change is written for people: its moment, and of two values what differs."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from gpu_node.inventories.plurals import few

@@ -1,7 +1,5 @@
 """What the rules say of themselves, for `gpu-node explain` and `gpu-node rules`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType

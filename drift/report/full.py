@@ -1,7 +1,5 @@
 """The whole report for people: a matrix of facts, then each finding with its cause and fix."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 
 from rich.console import Group, RenderableType

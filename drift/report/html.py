@@ -1,7 +1,5 @@
 """The report as one page for a browser: it needs no network, and no script but its own runs."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

@@ -1,7 +1,5 @@
 """The report as JSON, schema version 1; `report.schema.json` beside this module describes it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

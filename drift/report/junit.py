@@ -1,7 +1,5 @@
 """The report as JUnit XML, for CI: a suite for each node, a case for each rule that judged it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator
 from xml.etree.ElementTree import Element, SubElement, indent, tostring

@@ -1,7 +1,5 @@
 """The report as Markdown, for a chat or an issue: the problems, then the facts, collapsed."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterator

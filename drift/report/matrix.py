@@ -1,7 +1,5 @@
 """The table's matrix: nodes as columns, in as many blocks as the console's width asks for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Problems: the findings of a report, gathered by what a person mends at once."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass

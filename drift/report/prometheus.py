@@ -1,7 +1,5 @@
 """The report as metrics, for the textfile collector of Prometheus' node_exporter."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime

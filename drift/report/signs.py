@@ -1,7 +1,5 @@
 """The signs that a report sets beside its words."""
 
-from __future__ import annotations
-
 from gpu_node.inventories.plurals import counted
 
 # A second sign beside the colour, for terminals without one and eyes that do not tell them apart.

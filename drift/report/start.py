@@ -1,7 +1,5 @@
 """Whether a job can start, and on which nodes: what of a report's problems stops one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

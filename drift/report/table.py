@@ -1,7 +1,5 @@
 """The report for people: a line for each problem on one screen, and the command to run next."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 

@@ -3,8 +3,6 @@
 Names and texts of nodes are as they came. A `Line` is visible already.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What fits a width: lines end where words end, long lists of nodes at their commas."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """How a container is started so that it has what the inventory wants."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from shlex import quote
 

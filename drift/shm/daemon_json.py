@@ -1,7 +1,5 @@
 """daemon.json of docker: what it sets, and the same text with other values of a few keys."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

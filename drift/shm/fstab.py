@@ -1,7 +1,5 @@
 """The line of /etc/fstab for /dev/shm, as the report advises it and as the deploy writes it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Shared memory rules: /dev/shm is large enough, stays so after a boot, and can be used by all."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from shlex import quote
 

@@ -1,7 +1,5 @@
 """Shared memory rule about containers: what docker and podman give to one by default."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from shlex import quote

@@ -1,7 +1,5 @@
 """Shared memory rule about logout: logind does not delete the segments of the training user."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from shlex import quote
 

@@ -1,7 +1,5 @@
 """Shared memory rule about the machine's memory: /dev/shm cannot hold more than that."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.rule import At, Fault, check

@@ -1,7 +1,5 @@
 """Shared memory rules about its content: stale segments, and trainers without a launcher."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.rule import At, Fault, check

@@ -1,7 +1,5 @@
 """What is left over in /dev/shm: segments that no process has open, trainers without a launcher."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime, timezone
 

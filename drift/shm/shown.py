@@ -1,7 +1,5 @@
 """What the report shows of shared memory, and compares between nodes of one GPU model."""
 
-from __future__ import annotations
-
 from gpu_node.drift import units
 from gpu_node.drift.engine.fact import shows
 from gpu_node.facts.node import NodeState

@@ -1,7 +1,5 @@
 """What is wrong between a node and its peers: one finding for all that one repair mends."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 

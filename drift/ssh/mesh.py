@@ -1,7 +1,5 @@
 """The mesh as it should be: our lines in authorized_keys, known_hosts and hosts, node by node."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace

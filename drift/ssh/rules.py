@@ -1,7 +1,5 @@
 """SSH rules about keys: each node has its own, lets the others' in, and knows their hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from shlex import quote
 from typing import TypedDict

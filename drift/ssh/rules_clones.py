@@ -1,7 +1,5 @@
 """SSH rules about nodes made from one image: what each should have made itself, and two have."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """SSH rule about /etc/hosts where cloud-init writes it anew at each boot."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.rule import At, Fault, check

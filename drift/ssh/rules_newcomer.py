@@ -1,7 +1,5 @@
 """SSH rules about newcomers: the name is free, and server and nodes reach each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.finding import Severity

@@ -1,7 +1,5 @@
 """SSH rule about ports: launchers run `ssh NAME`, which has to find an sshd on another port."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.nodes import Nodes

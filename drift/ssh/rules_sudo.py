@@ -1,7 +1,5 @@
 """The rule about sudo: the SSH user becomes root by it where the inventory says so."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.rule import At, Fault, check

@@ -1,7 +1,5 @@
 """The SSH rule about logins between nodes that the inventory asks for with a key of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from gpu_node.drift.engine.rule import At, Fault, check

@@ -1,7 +1,5 @@
 """What ssh and sshd go by beside the usual files, as far as it decides about a login."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from gpu_node.drift.engine.nodes import Nodes

@@ -1,7 +1,5 @@
 """What the report shows of the logins between nodes."""
 
-from __future__ import annotations
-
 from gpu_node.drift.engine.fact import shows
 from gpu_node.facts.node import NodeState
 

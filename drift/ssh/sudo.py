@@ -1,7 +1,5 @@
 """What to do where the SSH user is not root, and a fact needs root."""
 
-from __future__ import annotations
-
 import re
 
 from gpu_node.facts.ask.sudo import AS_ROOT, is_refusal, line_for, why_refused

@@ -1,7 +1,5 @@
 """What decides whether CUDA extensions build here: the rules of DeepSpeed, torch, and nvcc."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Compiled operators that do not run on a node: those of DeepSpeed, and what torch has built."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterable, Mapping

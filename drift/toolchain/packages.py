@@ -1,7 +1,5 @@
 """Packages of Python environments: those that the inventory pins, and all others by name."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

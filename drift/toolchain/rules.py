@@ -1,7 +1,5 @@
 """Toolchain rules: the cmake that a build on this node would really use."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from packaging.version import Version

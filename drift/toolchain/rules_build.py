@@ -1,7 +1,5 @@
 """Toolchain rules about builds: toolkit, compiler, ninja and pdsh of a launcher's shell."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Toolchain rule about the libcuda that programs load: the driver's, or another one."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterator

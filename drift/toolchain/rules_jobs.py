@@ -1,7 +1,5 @@
 """Toolchain rule about jobs: the node's GPUs compute in the number format that the jobs use."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Toolchain rules about compiled code: for another GPU or CPU, or where no job can load it."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterable, Iterator
 from shlex import quote

@@ -1,7 +1,5 @@
 """Toolchain rules about Python packages: the pinned versions, the same on all nodes, for GPUs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What the report shows of the toolchain: cmake, the CUDA toolkit, gcc, Python, and the system."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What the report compares of the packages of Python environments, each of which is a fact."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What a copy of the workspace would send and delete, and whether it can be made at all."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What a copy of the workspace would destroy, and why it then waits for a person."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from gpu_node.drift.engine.finding import Who

@@ -1,7 +1,5 @@
 """Workspace rules: directories are as wanted, and each node has the files that its source has."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from shlex import quote

@@ -1,7 +1,5 @@
 """Workspace rule about git-lfs: models and data are there, and not pointers to them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from shlex import quote
 

@@ -1,7 +1,5 @@
 """What the report shows of the copied directories."""
 
-from __future__ import annotations
-
 from gpu_node.drift.engine.fact import shows
 from gpu_node.drift.units import size
 from gpu_node.facts.node import NodeState

@@ -1,7 +1,5 @@
 """Data of an inventory file that pyinfra cannot use, by group or host, and by key."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import get_type_hints
 

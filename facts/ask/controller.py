@@ -1,7 +1,5 @@
 """Running a program on the controller, with a time limit and without stdin."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ is wrapped by `facts.probe.training_user`. The output limit is that of the conne
 inventory has no pyinfra host: `onboarding.trust.session` reads its answers with the same limits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

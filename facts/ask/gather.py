@@ -1,7 +1,5 @@
 """Probes all nodes of an inventory in parallel; a failure affects only its node."""
 
-from __future__ import annotations
-
 import fnmatch
 import os
 import re

@@ -5,8 +5,6 @@ unknown key, asks for a password or forwards an agent then depends on the config
 ProxyCommand that starts the same ssh with our options takes its place.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

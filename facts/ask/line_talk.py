@@ -1,7 +1,5 @@
 """A program on a node that speaks in lines with this machine, and waiting for several of them."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict

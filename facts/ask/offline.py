@@ -4,8 +4,6 @@ A node without a way in from this machine, a queue or pdsh runs the same probe. 
 nodes are not tried, and clocks are not compared: only a session shows when an answer was asked for.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Time limits for nodes that are probed in parallel: a silent node does not delay the others."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator

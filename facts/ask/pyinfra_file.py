@@ -1,7 +1,5 @@
 """What pyinfra loads for INVENTORY: a .py file, or a cluster file (.yml) by our connector."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 SUFFIX, CLUSTER_SUFFIX = ".py", ".yml"

@@ -1,7 +1,5 @@
 """Why sudo refuses, and how to fix it, from sudo's output."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """When a node that is asked beside others is given up: the limits, without a connection."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Programs that hold a GPU but compute nothing, and the steps that do not disturb them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path

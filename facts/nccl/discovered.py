@@ -1,7 +1,5 @@
 """Python environments with torch that an inventory does not name: the section that finds them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Bounds of a node's output: numbers, lengths and characters that the controller can process."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

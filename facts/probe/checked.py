@@ -3,8 +3,6 @@
 A value of another form is Unreadable: it becomes a finding of the node that sent it.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import ipaddress

@@ -1,7 +1,5 @@
 """The exact bytes of one file, for operations that edit it and preserve the rest."""
 
-from __future__ import annotations
-
 from typing import TypedDict
 
 from pyinfra.api import FactBase, StringCommand

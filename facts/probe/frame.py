@@ -1,7 +1,5 @@
 """The sh around a probe's sections: limits, coding, markers, and sudo."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import takewhile
 

@@ -1,7 +1,5 @@
 """Text and lines of what a node sends: only a newline ends a line, whatever a user's bytes are."""
 
-from __future__ import annotations
-
 import re
 
 # The other characters that Python takes for the end of a line, or for white space: `str.split`

@@ -1,7 +1,5 @@
 """sh that runs a program as its owner, because root runs nothing that others can change."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gpu_node.facts.probe.shell import shell

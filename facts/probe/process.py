@@ -1,7 +1,5 @@
 """sh about processes, whose names and command lines are any bytes that their users choose."""
 
-from __future__ import annotations
-
 from gpu_node.facts.probe.shell import shell
 
 # `command_line` needs $gn_hide (redaction.py).

@@ -6,8 +6,6 @@ for a marker, and a cut answer is detected. Output that is not plain ASCII is se
 reader stops at the first byte that is not UTF-8.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping

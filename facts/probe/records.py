@@ -1,7 +1,5 @@
 """Lines that a script of the deploy writes for a later run: words, and what it did to a file."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """ProbeRequest: what the inventory names for the probe to read, besides the node itself."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

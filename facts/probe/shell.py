@@ -1,7 +1,5 @@
 """The scripts that run on nodes: `.sh` files beside the modules that send them."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from functools import cache

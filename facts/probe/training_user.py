@@ -1,7 +1,5 @@
 """sh that runs a script as the training user, who may not be the SSH user."""
 
-from __future__ import annotations
-
 import shlex
 
 from gpu_node.facts.probe.shell import assigned, shell

@@ -1,7 +1,5 @@
 """sh that reads a user's file: only a regular file, up to a size limit."""
 
-from __future__ import annotations
-
 from gpu_node.facts.probe.shell import shell
 
 MOST_BYTES = 1 << 20

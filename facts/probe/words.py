@@ -1,7 +1,5 @@
 """Names that a user gives a script, of files and of hosts: each has one form before it is sent."""
 
-from __future__ import annotations
-
 import re
 
 # A control character ends a line or a field of an answer; half of a surrogate pair has no bytes.

@@ -3,8 +3,6 @@
 Files in the training user's home are read as that user: root may have no access to a mounted home.
 """
 
-from __future__ import annotations
-
 import shlex
 
 from gpu_node.facts.network.state import ROUTES_TO

@@ -1,7 +1,5 @@
 """Options of every ssh that we start: it trusts only pinned host keys and forwards nothing."""
 
-from __future__ import annotations
-
 STRICT = (
     *("-o", "BatchMode=yes"),
     *("-o", "StrictHostKeyChecking=yes"),

@@ -1,7 +1,5 @@
 """The mount of a folder: whether /etc/fstab has one for it that is not mounted."""
 
-from __future__ import annotations
-
 from gpu_node.facts.probe.shell import shell
 
 ASK = shell("workspace/mounts")

@@ -1,7 +1,5 @@
 """Lists of files by rsync: their lines, and how they are packed and unpacked, with limits."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import re

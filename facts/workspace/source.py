@@ -1,7 +1,5 @@
 """The controller's workspace, the source for nodes: listed by rsync, as on a node."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """First contact with a server: its host key is confirmed, or given beforehand, and then pinned."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The controller's keys: those it logs in with, and how a server is made to accept one."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Logging in to a server with one certain host key, by the controller's keys or a password."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing
 

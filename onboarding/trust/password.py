@@ -1,7 +1,5 @@
 """A server's password: from stdin, the environment or a prompt; never printed or stored."""
 
-from __future__ import annotations
-
 import ctypes
 import getpass
 import os

@@ -1,7 +1,5 @@
 """Turning password logins off on a server: kept when a key still opens a session, else undone."""
 
-from __future__ import annotations
-
 import shlex
 import time
 

@@ -1,7 +1,5 @@
 """Compares the host key that is pinned for a node with those it offers, and pins another one."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Collection, Iterable
 from pathlib import Path

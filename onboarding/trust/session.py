@@ -1,7 +1,5 @@
 """A session with a server that need not be in the inventory: scripts run as its user or as root."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Engines of a site that carry the probe to nodes, in place of this machine's SSH sessions."""
 
-from __future__ import annotations
-
 # What --via offers; the first is the default.
 SSH, CLUSTERSHELL, SLURM = VIAS = ("ssh", "clustershell", "slurm")
 # How an answer came that a site brought as a file.

@@ -5,8 +5,6 @@ answer has a limit and its own time, and nothing is read from output meant for p
 Python process of its own (`on_clustershell`), as gevent replaces here what its event loop uses.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Asks the nodes of an inventory through an engine of the site: ClusterShell or Slurm."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable, Mapping
 

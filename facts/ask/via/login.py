@@ -1,7 +1,5 @@
 """ssh as a program: its command line for a node, and its errors in the words of a session."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping, Sequence

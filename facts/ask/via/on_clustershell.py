@@ -5,8 +5,6 @@ each kind. ClusterShell's fanout is that of the site. A gateway of the site's to
 used: it sends pickles, which ClusterShell loads, and names the node that each line is of.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

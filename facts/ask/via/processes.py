@@ -4,8 +4,6 @@ A program gets a script on stdin. It ends with this process, however that ends; 
 long or sends too much is terminated, and killed where that is not enough.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import os

@@ -4,8 +4,6 @@ An answer is judged as one of `gpu-node probe` is: it must name the node and thi
 that neither another node's nor an earlier answer counts; and as one over SSH: the same limits.
 """
 
-from __future__ import annotations
-
 import getpass
 import re
 from collections.abc import Mapping

@@ -6,8 +6,6 @@ has a time limit. What `srun` reads from its environment, such as SLURM_PARTITIO
 is the user's choice; of the other variables a job gets those that a shell needs, and no token.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import re
