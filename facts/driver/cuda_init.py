@@ -6,11 +6,10 @@ from pathlib import Path
 
 from gpu_node.facts.probe import owner
 from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.readers import by_word
 from gpu_node.facts.probe.request import ProbeRequest
-from gpu_node.facts.probe.shell import assigned, shell
+from gpu_node.facts.probe.shell import LIMITED, assigned, shell
 from gpu_node.facts.probe.training_user import SHARED as AS_USER
 
 _PROGRAM = (Path(__file__).parent / "on_node" / "cuda_init.py").read_text(encoding="utf-8")

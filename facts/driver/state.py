@@ -14,11 +14,10 @@ from gpu_node.facts.driver.loaded import Cuda, Loaded
 from gpu_node.facts.driver.secure_boot import SecureBoot
 from gpu_node.facts.driver.upgrades import Upgrade, parse_upgrade
 from gpu_node.facts.probe.base import AreaFact, Parsers, State
-from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.protocol import Section, Unreadable, render
 from gpu_node.facts.probe.readers import by_word, lines
 from gpu_node.facts.probe.request import ProbeRequest
-from gpu_node.facts.probe.shell import assigned, shell
+from gpu_node.facts.probe.shell import LIMITED, assigned, shell
 
 # Packages that install the next kernel or driver, by their names in each family.
 UPDATED = {

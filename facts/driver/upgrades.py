@@ -4,10 +4,9 @@ from gpu_node.facts.globs import matches_any
 from gpu_node.facts.packages.locks import name_and_version
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.probe.readers import by_word
-from gpu_node.facts.probe.shell import assigned, shell
+from gpu_node.facts.probe.shell import LIMITED, assigned, shell
 
 # Only root has dnf's copy of the repositories.
 _COMMAND = (

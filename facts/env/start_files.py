@@ -10,8 +10,7 @@ import shlex
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.managed_block import Markers
 from gpu_node.facts.probe.redaction import HIDDEN
-from gpu_node.facts.probe.shell import shell
-from gpu_node.facts.probe.users_file import USERS_FILE
+from gpu_node.facts.probe.shell import USERS_FILE, shell
 
 _LONGEST = 8192
 # Variables of NCCL with the path of a file that it reads; of a plugin it may be a name alone.

@@ -13,11 +13,10 @@ from pydantic import Field
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, Parsers, State
 from gpu_node.facts.probe.file_systems import PLACES, Place, parse_places
-from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.protocol import Section, Unreadable
 from gpu_node.facts.probe.readers import Columns, by_word
 from gpu_node.facts.probe.request import ProbeRequest
-from gpu_node.facts.probe.shell import assigned, shell
+from gpu_node.facts.probe.shell import LIMITED, assigned, shell
 from gpu_node.facts.probe.training_user import SHARED as AS_USER
 from gpu_node.facts.probe.training_user import USE
 

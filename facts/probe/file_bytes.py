@@ -5,8 +5,7 @@ from typing import TypedDict
 from pyinfra.api import FactBase, StringCommand
 from typing_extensions import override
 
-from gpu_node.facts.probe import users_file
-from gpu_node.facts.probe.shell import assigned, shell
+from gpu_node.facts.probe.shell import MOST_OF_USERS_FILE, assigned, shell
 from gpu_node.facts.probe.training_user import as_training_user
 
 BEGIN = "@@gpu-node file"
@@ -48,7 +47,7 @@ class FileBytes(FactBase[FileContent]):
         """Return sh that reads `path`; a file in the home of a `user` is read as that user."""
         if user in ("", "root"):
             return StringCommand(assigned(file=path) + _ask(MOST_BYTES))
-        script = assigned(file=path) + _ask(users_file.MOST_BYTES)
+        script = assigned(file=path) + _ask(MOST_OF_USERS_FILE)
         return StringCommand(as_training_user(user, script))
 
     @override

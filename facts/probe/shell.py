@@ -38,3 +38,10 @@ def compact(script: str) -> str:
     """
     lines = (line.strip() for line in script.split("\n"))
     return "".join(f"{line}\n" for line in lines if line and not line.startswith("#"))
+
+
+# Runs a program with a time limit, without the shell's own messages in its output.
+LIMITED = shell("probe/limited")
+# Reads a user's file: only a regular file, up to this size.
+MOST_OF_USERS_FILE = 1 << 20
+USERS_FILE = shell("probe/users_file", most=MOST_OF_USERS_FILE, most_mib=MOST_OF_USERS_FILE >> 20)

@@ -17,8 +17,7 @@ from gpu_node.facts.probe.process import SHARED as PROCESS
 from gpu_node.facts.probe.protocol import Part, Readings, Section, Unreadable
 from gpu_node.facts.probe.readers import Columns, by_word, number, parted
 from gpu_node.facts.probe.redaction import HIDDEN
-from gpu_node.facts.probe.shell import assigned, shell
-from gpu_node.facts.probe.users_file import USERS_FILE
+from gpu_node.facts.probe.shell import USERS_FILE, assigned, shell
 
 SECTION, ROOTLESS, CONTAINERS = "shm.docker", "shm.rootless", "shm.containers"
 _MOST_CONTAINERS = 256

@@ -11,13 +11,12 @@ from typing import Literal
 
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import FULL_MESH, SSH_PORT, Peer, behind
 from gpu_node.facts.probe.protocol import Unreadable
 from gpu_node.facts.probe.readers import Columns, by_word
 from gpu_node.facts.probe.request import ProbeRequest
-from gpu_node.facts.probe.shell import assigned, shell
+from gpu_node.facts.probe.shell import LIMITED, assigned, shell
 
 # The limits for one login and for all together: logins that have not begun by then are skipped.
 CONNECT_SECONDS, LOGIN_SECONDS, LOGINS_SECONDS = 5, 12, 60

@@ -7,17 +7,15 @@ import shlex
 
 from gpu_node.facts.network.state import ROUTES_TO
 from gpu_node.facts.probe.file_systems import SHARED
-from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.managed_block import BEGIN, END, MANAGED_BLOCK
 from gpu_node.facts.probe.peers import SSH_PORT, Peer
 from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.probe.redaction import SHARED as HIDE
 from gpu_node.facts.probe.request import ProbeRequest
-from gpu_node.facts.probe.shell import assigned, shell
+from gpu_node.facts.probe.shell import LIMITED, USERS_FILE, assigned, shell
 from gpu_node.facts.probe.training_user import HOME
 from gpu_node.facts.probe.training_user import SHARED as AS_USER
 from gpu_node.facts.probe.training_user import USE as USE_AS_USER
-from gpu_node.facts.probe.users_file import USERS_FILE
 from gpu_node.facts.ssh import logins
 from gpu_node.facts.ssh import settings as ssh_settings
 from gpu_node.facts.ssh.settings import CLIENT, SETTING_LINES

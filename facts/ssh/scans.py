@@ -5,11 +5,10 @@ from collections.abc import Sequence
 
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import State
-from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.probe.readers import by_word, pairs
 from gpu_node.facts.probe.request import Joining
-from gpu_node.facts.probe.shell import shell
+from gpu_node.facts.probe.shell import LIMITED, shell
 
 KEYSCAN_SECONDS = 5
 # Each one is asked again, because sshd drops some of more than ten parallel connections

@@ -8,8 +8,8 @@ import pytest
 
 from gpu_node.facts.driver.kernels import parse_kernels
 from gpu_node.facts.env.state import parse_settings
-from gpu_node.facts.probe.limited import LIMITED
 from gpu_node.facts.probe.protocol import Readings, Section, Unreadable, read, render
+from gpu_node.facts.probe.shell import LIMITED
 from gpu_node.facts.workspace import mounts
 from tests.shells import as_lines, run
 
