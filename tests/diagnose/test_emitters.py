@@ -51,8 +51,8 @@ def test_no_emitter_speaks_in_a_log_of_a_job_that_ran_well() -> None:
     }
     spoken = [
         f"{emitter.name}: {line}"
-        for line, (said, *_) in ((line, split(line)) for line in lines)
+        for line, (bare, *_) in ((line, split(line)) for line in lines)
         for emitter in emitters()
-        if emitter.speaks(line, said)
+        if emitter.speaks(line, bare)
     ]
     assert spoken == []
