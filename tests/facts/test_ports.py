@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gpu_node.drift.engine.finding import OR
+from gpu_node.drift.engine.finding import OR, Finding
 from gpu_node.drift.engine.nodes import Nodes as Among
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.facts.ports import trying
@@ -141,6 +141,12 @@ def test_what_a_firewall_does(nodes: Nodes, script: str, ports: str | None) -> N
 
 def printed(nodes: Nodes, found: dict[str, PortsState]) -> str:
     """Return the command that the finding about the second node prints."""
+    finding = reported(nodes, found, "ports.blocked", SECOND)
+    return finding.fix.split(OR)[-1].split("; then ")[0]
+
+
+def reported(nodes: Nodes, found: dict[str, PortsState], rule: str, name: str) -> Finding:
+    """Return the one finding of a rule about a node."""
     states_ = {
         name: states.state().model_copy(
             update={
@@ -156,9 +162,9 @@ def printed(nodes: Nodes, found: dict[str, PortsState]) -> str:
         for name, each in found.items()
     }
     peers = tuple(Peer(name=name, address=nodes.addresses[name]) for name in states_)
-    among = Among(SECOND, peers, states_)
-    (finding,) = RULES["ports.blocked"].findings(states_[SECOND], states.wanted(), among)
-    return finding.fix.split(OR)[-1].split("; then ")[0]
+    among = Among(name, peers, states_)
+    (finding,) = RULES[rule].findings(states_[name], states.wanted(), among)
+    return finding
 
 
 @made
@@ -237,6 +243,8 @@ def test_a_black_hole(nodes: Nodes) -> None:
         nodes.on(FIRST, f"ip route delete {nodes.addresses[SECOND]}/32")
     assert to(found, FIRST, SECOND) == Tried(ports=("open", "open", "open"), large=False)
     assert to(found, SECOND, FIRST) == OPEN
+    finding = reported(nodes, found, "network.path-mtu", FIRST)
+    assert finding.found == f"to {SECOND}: 512 bytes pass, 256 KiB do not"
 
 
 @made
@@ -292,9 +300,10 @@ ODD = 'mount --bind "$0" "$(readlink -f /usr/bin/python3)" && exec "$@"'
 def test_a_hostile_node(nodes: Nodes, script: str, why: str) -> None:
     """It is untried, within seconds, and the others are not disturbed."""
     began = time.monotonic()
-    found = asked_beside(nodes, script)[SECOND]
-    assert (found.untried, found.tried) == (why, None)
+    found = asked_beside(nodes, script)
+    assert (found[SECOND].untried, found[SECOND].tried) == (why, None)
     assert time.monotonic() - began < 6
+    assert reported(nodes, found, "ports.untried", SECOND).found == f"not tried: {why}"
 
 
 ASLEEP = r"""exec perl -MSocket -e '$| = 1; for (40001, 50001, 60001) {
