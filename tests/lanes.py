@@ -139,8 +139,13 @@ LANES = {
     "lab-apt": _tests("-m", LAB, *APT_NODE),
     "lab-all": _tests("-m", LAB, *ALL_NODES, after=["lab", "lab-apt"]),
     "kernel": _tests("-m", "kernel", "tests/kernel"),
-    "faults": _tests(
-        "-m", "faults", "tests/e2e/test_faults.py", after=["lab", "lab-apt", "lab-all"]
+    # At its end a table shows how each rule is proved.
+    "faults": Lane(
+        [
+            [*PYTEST, "-m", "faults", "tests/e2e/test_faults.py"],
+            [sys.executable, "-m", "docs.proofs"],
+        ],
+        after=["lab", "lab-apt", "lab-all"],
     ),
     "lab-slow": _tests(
         *("-m", "lab_slow", "tests/e2e", *(f"--ignore={file}" for file in APT_NODE)),

@@ -47,7 +47,7 @@ def _markers() -> set[str]:
 
 
 def _expression(name: str) -> str:
-    (command,) = lanes.LANES[name].commands
+    command, *_ = lanes.LANES[name].commands
     # The first one is python's, for its module.
     *_, last = [number for number, word in enumerate(command) if word == "-m"]
     return command[last + 1]
