@@ -84,8 +84,8 @@ def let_in(node: str) -> None:
 def _put(tree: dict[str, object], flat: str, value: object) -> None:
     """Set a flat host data key (limits_nofile) where the cluster file has it."""
     area, _, rest = flat.partition("_")
-    if not rest:
-        tree[area] = value
+    if not rest or flat == "own_checks":
+        tree[flat] = value
         return
     place = tree.setdefault(area, {})
     assert isinstance(place, dict)

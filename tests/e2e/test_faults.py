@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from fnmatch import fnmatch
 from itertools import permutations, zip_longest
 from pathlib import Path
@@ -112,8 +113,9 @@ def test_faults(together: tuple[faults.Fault, ...], tmp_path: Path) -> None:
     if not any("ssh" in _areas(fault) for fault in together):
         # Every probe would log in from every node to every node, and find what it always finds.
         settings = {node: {"ssh_mesh": False} for node in MANAGED}
-    for fault in together:
-        settings[fault.node].update(fault.inventory)
+    for each in together:
+        for node in each.nodes:
+            settings[node].update(deepcopy(each.inventory))  # YAML has no alias then
     path = write_inventory(tmp_path, settings)
     for fault in together:
         _broken.update(fault.nodes)
@@ -151,8 +153,8 @@ def test_faults(together: tuple[faults.Fault, ...], tmp_path: Path) -> None:
 
 
 def _is_otherwise(settings: dict[str, object]) -> bool:
-    """Whether a node was converged with another launcher, which needs another ~/.bashrc."""
-    return "launcher_kind" in settings
+    """Whether a node was converged with another launcher or a held kernel, which would stay."""
+    return not settings.keys().isdisjoint(("launcher_kind", "driver_hold_kernel"))
 
 
 def _is_mounted(node: str, together: tuple[faults.Fault, ...]) -> bool:
