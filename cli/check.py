@@ -25,10 +25,9 @@ _SHOWS = "write the address of the node: there, ip address shows it"
 _NAMELESS = "that of ssh's configuration"
 _OTHER_USER = "no key is let in as another user, so no login works between them"
 _ONE_USER = "give all one user that each node has, such as launcher: {{user: {}}}"
-# Whatever pyinfra's key says.
-_KEYS_ARE_CHECKED = (
-    "host keys are always checked; next: remove it, and let gpu-node init or onboard pin the keys"
-)
+# Of pyinfra's key that would have them accepted unseen.
+_CHECKED = "host keys are always checked"
+_PINNED = "remove it; gpu-node init and onboard show the keys, and pin them"
 
 
 @click.command(short_help="Check INVENTORY alone; contacts no node.")
@@ -74,9 +73,10 @@ def check(inventory: str) -> None:
             wanted = NodeWanted.from_data(data)
             if wrong := password_shown(data):
                 raise InventoryError([wrong], ["_sudo_password"])
-            if data.get("ssh_strict_host_key_checking", "yes") != "yes":
-                place = places.of(name, groups, ("ssh_strict_host_key_checking",), data)
-                warnings[f"{place}: ssh_strict_host_key_checking: {_KEYS_ARE_CHECKED}"] = None
+            key = "ssh_strict_host_key_checking"
+            if (value := data.get(key, "yes")) != "yes":
+                wrong = worded(shown(value), _CHECKED, "yes", _PINNED)
+                warnings[f"{places.of(name, groups, (key,), data)}: {key}: {wrong}"] = None
             for check, text in _over(wanted.checks or {}):
                 warnings[f"{places.of(name, groups, ('checks', check), data)}: {text}"] = None
             if data.get("ssh_mesh"):

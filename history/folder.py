@@ -1,4 +1,4 @@
-"""Where this machine's user keeps reports, and why a place is refused: others could change it."""
+"""Where this user keeps reports and the key of anonymous ones, unless others could change it."""
 
 import fcntl
 import os

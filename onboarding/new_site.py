@@ -57,6 +57,11 @@ _EXISTS = worded(
 _ADVICE = "  # Found, or advised. Remove the # before what all should have, one line a key:"
 _ADVISED = re.compile(r"  # (driver|network|shm|limits|nccl): ")
 _WORD = "NAME=ADDRESS, or NAME=ADDRESS:PORT"
+# Of some nodes that do not answer, beside others that do.
+_WITHOUT_IT = (
+    "nothing was written; without a node that is down, name the others alone, and add it later "
+    "with gpu-node onboard"
+)
 _BEGIN = "cluster: site\n\ndefaults:"
 _INVENTORY = '''\
 """The nodes of this cluster for pyinfra, from site.yml beside this file."""
@@ -333,9 +338,9 @@ class NewSite:
         if problems := [
             f"{each.name}: {as_found(offers)}" for each, offers in looked if isinstance(offers, str)
         ]:
-            others = "nothing was written; without a node that is down, name the others alone, and "
-            others += "add it later with gpu-node onboard"
-            raise Stopped("\n".join([*problems, *[others] * (len(problems) < len(looked))]))
+            if len(problems) < len(looked):
+                problems.append(_WITHOUT_IT)
+            raise Stopped("\n".join(problems))
         chosen: dict[Server, tuple[str, list[PKey]]] = {}
         unknown: list[Server] = []
         for server, offers in looked:

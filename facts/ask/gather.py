@@ -227,10 +227,21 @@ def all_data(inventory_path: str) -> dict[str, dict[str, Any]]:
 def named_groups(inventory_path: str) -> dict[str, tuple[dict[str, Any], list[str]]]:
     """Return an inventory's data about every host, and the host's groups; contacts none.
 
-    pyinfra puts all hosts into a group of the file's name as well.
+    pyinfra puts all hosts into a group of the file's name as well. What `VERIFIED` overrides is as
+    the inventory has it.
     """
     with chosen(inventory_path) as (_, hosts):
-        return {host.name: (host.data.dict(), list(host.groups)) for host in hosts}
+        return {
+            host.name: ({**host.data.dict(), **_own(host)}, list(host.groups)) for host in hosts
+        }
+
+
+def _own(host: Host) -> dict[str, Any]:
+    """Return what the inventory says of the keys of `VERIFIED`; a host beats its groups."""
+    known = host.inventory
+    groups = known.get_groups_data(host.groups)
+    own = {**known.get_data(), **groups, **known.get_host_data(host.name)}
+    return {key: own[key] for key in VERIFIED.keys() & own}
 
 
 def limited_data(inventory_path: str, limits: Iterable[str]) -> dict[str, dict[str, Any]]:
