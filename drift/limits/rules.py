@@ -384,7 +384,12 @@ def _why_not_effective(
             "ulimit in ~/.bashrc or in /etc/profile.d",
             "remove that ulimit from the start files of the shell",
         )
-    if trouble is None and wanted is not None and (of_sshd := services.sshd_line(state, item)):
+    return trouble or below_sshd(state, item, wanted)
+
+
+def below_sshd(state: LimitsState, item: Item, wanted: Value | None) -> tuple[str, str]:
+    """Return cause and cure where sshd may not raise the hard limit that it was started with."""
+    if wanted is not None and (of_sshd := services.sshd_line(state, item)):
         service, line = of_sshd
         return (
             f"{quote(line.path)} line {line.line} starts sshd with {services.KEYS[item]}="
@@ -392,7 +397,7 @@ def _why_not_effective(
             f"write {services.setting(item, wanted)} in {services.drop_in(service.unit)} below "
             f"[Service]; {services.WAITS}",
         )
-    return trouble or (
+    return (
         "sshd runs under a lower hard limit that it cannot raise: a container without "
         "CAP_SYS_RESOURCE, or Limit*= in its systemd unit",
         _BOUND,

@@ -1,7 +1,6 @@
 """Limit rule about the training user, where that is not the SSH user: what sshd would give."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from shlex import quote
 
 from gpu_node.drift.engine.rule import At, Fault, check
@@ -18,7 +17,8 @@ from gpu_node.drift.limits.pam_limits import (
     own_lines,
     with_own,
 )
-from gpu_node.drift.limits.rules import alone, cause_of, stops_a_job
+from gpu_node.drift.limits.rules import alone, below_sshd, cause_of, stops_a_job
+from gpu_node.drift.limits.services import bound_to
 from gpu_node.drift.units import at_least, conf_limit, limit
 from gpu_node.facts.limits.state import Item, LimitsState, Line, User
 from gpu_node.facts.limits.state import Limit as Value
@@ -39,13 +39,31 @@ def training_user(at: At) -> Iterator[Fault]:
         if item == "nproc" and user.uid == 0:
             continue
         lines = _deciding(state, wanted, user, item)
-        values = {kind: _value(state, lines, kind, item) for kind in KINDS}
+        bound = bound_to(state, item, expected)
+        most: Value = getattr(bound.limits, item).hard if bound else "unlimited"
+        values = {kind: _value(state, lines, kind, item, most) for kind in KINDS}
         low = [kind for kind in KINDS if not at_least(_or(values[kind], expected), expected)]
         if low:
             deciding_lines = [lines[kind] for kind in low if kind in lines]
-            fault = _too_low(user, item, expected, values, deciding_lines)
-            stops = stops_a_job(at.node, item, values["soft"])
-            yield replace(fault, stops=stops, alone=alone(item, low))
+            cause, fix = (
+                below_sshd(state, item, expected)
+                if bound
+                else _of_lines(user, item, expected, deciding_lines)
+            )
+            has = [
+                f"{kind} {limit(value, item)}"
+                for kind, value in values.items()
+                if value is not None
+            ]
+            yield Fault(
+                subject=Limit(item, f"{item} of {user.name}"),
+                found=", ".join(has),
+                wanted=limit(expected, item),
+                cause=f"{cause}; {cause_of(item)}",
+                fix=fix,
+                stops=stops_a_job(at.node, item, values["soft"]),
+                alone=alone(item, low),
+            )
         elif None in values.values():
             unknown.append(item)
     if unknown:
@@ -66,10 +84,16 @@ def _deciding(state: LimitsState, wanted: LimitsWanted, user: User, item: Item) 
     return deciding(state.model_copy(update={"user": user}), lines, item)
 
 
-def _value(state: LimitsState, lines: dict[Kind, Line], kind: Kind, item: Item) -> Value | None:
-    """Return what a login has: of the line, or else of sshd itself; None where that is unknown."""
+def _value(
+    state: LimitsState, lines: dict[Kind, Line], kind: Kind, item: Item, most: Value
+) -> Value | None:
+    """Return what a login has: of the line, or else of sshd itself; None where that is unknown.
+
+    No line gives more than `most`.
+    """
     if kind in lines:
-        return lines[kind].value
+        value = lines[kind].value
+        return most if at_least(value, most) else value
     for service in state.services or ():
         if service.name == "sshd":
             pair = getattr(service.limits, item)
@@ -77,28 +101,19 @@ def _value(state: LimitsState, lines: dict[Kind, Line], kind: Kind, item: Item) 
     return None
 
 
-def _too_low(
-    user: User,
-    item: Item,
-    expected: Value,
-    values: dict[Kind, Value | None],
-    lines: Iterable[Line],
-) -> Fault:
-    shown = [f"{kind} {limit(value, item)}" for kind, value in values.items() if value is not None]
+def _of_lines(user: User, item: Item, expected: Value, lines: Iterable[Line]) -> tuple[str, str]:
+    """Return cause and cure where a line of limits.conf or limits.d decides, or could."""
     places = list(dict.fromkeys(f"{quote(line.path)} line {line.line}" for line in lines))
     if places:
-        why = f"{' and '.join(places)} decide{'' if places[1:] else 's'}"
-        fix = f"raise or remove what {' and '.join(places)} set{'' if places[1:] else 's'}"
-    else:
-        why = f"no line of limits.conf or limits.d is for {user.name}: sshd's own limits stay"
-        line = f"{user.name} - {item} {conf_limit(expected, item)}"
-        fix = f"write `{line}` in a file in /etc/security/limits.d"
-    return Fault(
-        subject=Limit(item, f"{item} of {user.name}"),
-        found=", ".join(shown),
-        wanted=limit(expected, item),
-        cause=f"{why}; {cause_of(item)}",
-        fix=fix,
+        some = " and ".join(places)
+        return (
+            f"{some} decide{'' if places[1:] else 's'}",
+            f"raise or remove what {some} set{'' if places[1:] else 's'}",
+        )
+    return (
+        f"no line of limits.conf or limits.d is for {user.name}: sshd's own limits stay",
+        f"write `{user.name} - {item} {conf_limit(expected, item)}` in a file in "
+        "/etc/security/limits.d",
     )
 
 
