@@ -5,15 +5,6 @@ import re
 from gpu_node.facts.node import NodeState, UnreadSection
 
 _MISSING = re.compile(r"exit 1: no user (\S+)")
-_SSH = ("account", "authorized", "known", "logins")
-# What of a node is read as the user who trains, or in that user's home.
-_ASKED = (
-    *("env.user", "env.launcher", "env.bashrc", "env.settings", "env.conf", "env.processes"),
-    *("env.places", "env.prints", "env.proxies"),
-    *(f"ssh.{each}" for each in _SSH),
-    "nccl.discovered",
-    "limits.trainer",
-)
 
 
 def missing_user(state: NodeState) -> str:
@@ -25,5 +16,10 @@ def missing_user(state: NodeState) -> str:
 
 
 def is_explained(unread: UnreadSection, state: NodeState) -> bool:
-    """Whether a section could not be read because there is no such user."""
-    return unread.section in _ASKED and bool(missing_user(state))
+    """Whether a section could not be read because there is no such user.
+
+    Our scripts, su (util-linux) and id (coreutils) say so.
+    """
+    name = re.escape(missing_user(state))
+    said = rf"no user {name}\b|\buser {name} does not exist\b|\b{name}'?: no such user\b"
+    return bool(name) and re.search(said, unread.reason) is not None
