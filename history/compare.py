@@ -174,7 +174,10 @@ def difference(then: Mapping[str, Node], now: Snapshot) -> Difference:
         if node.is_read and not before.is_known:
             found.added.append(name)
         for key, each in node.findings.items():
-            _sort(OfNode(name, key), before.findings.get(key), each.severity, found)
+            of, earlier = OfNode(name, key), before.findings.get(key)
+            # Beside fewer nodes the same finding may be worth less.
+            if earlier is None or not _not_read(of, earlier, now):
+                _sort(of, earlier, each.severity, found)
         for key, known in before.findings.items():
             if key in node.findings:
                 continue
@@ -219,11 +222,20 @@ def _why_not_judged(of: OfNode, known: Known, now: Snapshot, unread: Mapping[str
             return f"found with --{option}"
     if rule.endswith(_UNREADABLE):
         return ""
-    around = {of.node}
-    if rule in RULES and RULES[rule].has_peers:
-        around |= (known.nodes & now.peers) if now.peers else known.nodes
-    if lacking := sorted(around - now.read):
+    if lacking := _not_read(of, known, now):
         return f"{lacking[0]} was not read"
-    if any(unread[name] > known.since for name in around):
+    if any(unread[name] > known.since for name in _around(of, known, now)):
         return "a value could not be read"
     return ""
+
+
+def _around(of: OfNode, known: Known, now: Snapshot) -> set[str]:
+    """Return the nodes that decide about a finding."""
+    rule = RULES.get(of.key.rule)
+    if rule is None or not rule.has_peers:
+        return {of.node}
+    return {of.node, *(known.nodes & now.peers if now.peers else known.nodes)}
+
+
+def _not_read(of: OfNode, known: Known, now: Snapshot) -> list[str]:
+    return sorted(_around(of, known, now) - now.read)

@@ -13,9 +13,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from gpu_node.drift.report.change_words import ANSWER, ANSWERED
 from gpu_node.drift.report.changes import Changes
 from gpu_node.drift.report.model import Report
-from gpu_node.history.compare import snapshot
+from gpu_node.history.compare import Key, Known, Node, OfNode, Snapshot, difference, snapshot
 from gpu_node.history.since import Before, compared, report_in
 from gpu_node.history.store import opened
 from gpu_node.history.when import iso
@@ -91,3 +92,14 @@ def found_in(changes: Changes, among: list[str] | None) -> dict[str, list[list[s
         kind: [each for each in listed if among is None or each[1] in among]
         for kind, listed in found.items()
     }
+
+
+@pytest.mark.parametrize(("asked", "better"), [("a", 0), ("ab", 1)])
+def test_beside_fewer_nodes_a_finding_may_be_worth_less(asked: str, better: int) -> None:
+    """A login that fails is a warning where the other node is not asked: that is no change."""
+    key = Key("ssh.no-login", "a")
+    read = {name: Node({ANSWER: ANSWERED}) for name in asked}
+    then = {"a": Node({ANSWER: ANSWERED}, {key: Known("error", "", "", nodes=frozenset("ab"))})}
+    now = read | {"a": Node({ANSWER: ANSWERED}, {key: Known("warning", "", "")})}
+    found = difference(then, Snapshot(now, peers=frozenset("ab")))
+    assert (found.better, found.worse) == ([OfNode("a", key)] * better, [])
