@@ -350,8 +350,12 @@ def _outcome(login: Login) -> str:
     return f"exit {login.code}" + (f", {login.output}" if login.output else "")
 
 
-# Another host answers, or one with another key: the node's sshd knows nothing of such a login.
+# The node's sshd knows nothing of such a login: another host answers, or one with another key.
 _OTHER_HOST = "Host key verification failed"
+# Nothing answers (ssh's resolver, and the errors of connect(2)).
+_UNREACHED = re.compile(
+    r"Could not resolve hostname|Connection refused|timed out|No route to host|unreachable"
+)
 # Settings that may hold for a node's address alone.
 _LEADING = (*PROXIES, "hostname", *OFFERS)
 
@@ -383,6 +387,12 @@ def _next_step(peer: Peer, failed: list[Login], repairs: _Repairs) -> tuple[str,
     if not leads and any(_OTHER_HOST in each.output for each in failed):
         look = "on this node, see to which host getent hosts {} leads, and which key it has here"
         return "host key", look.format(peer.name), look.format("NODE"), "user"
+    if not leads and all(_UNREACHED.search(each.output) for each in failed):
+        look = (
+            "on this node, see whether getent hosts {0} has the right address, and whether "
+            "ssh -v {0} true reaches the right port; a firewall may be between them"
+        )
+        return "unreached", look.format(peer.name), look.format("NODE"), "administrator"
     if leads:
         return leads, f"on this node, {leads}", f"on this node, {leads}", "user"
     user = there.account.user if there.account is not None else "USER"
