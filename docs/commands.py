@@ -50,7 +50,8 @@ def page() -> str:
         command = commands.get_command(group, name)
         assert command is not None
         found = _STATUS.search(command.help or "")
-        shown = "; ".join(re.split(r"\s{2,}", found[1])) if found else "0 done; 1 otherwise"
+        parts = re.split(r"\s{2,}(?=\d|--)", found[1]) if found else ["0 done", "1 otherwise"]
+        shown = "; ".join(" ".join(part.split()) for part in parts)
         codes.append(f"| [{name}](#gpu-node-{name}) | {shown} |")
         sections += _section(command, click.Context(command, group, name), "##")
     return "\n\n".join([_HEAD, "\n".join(codes), *sections]) + "\n"
