@@ -141,7 +141,8 @@ def no_inventory(word: str, meant: Sequence[str] = ()) -> str:
     why = why_none(word, NO_INVENTORY)
     if meant:
         why += f", did you mean {' or '.join(meant)}?"
-    return worded(shown(word), why, INVENTORIES)
+    then = "" if meant else "write one: gpu-node init cluster NAME=ADDRESS ..."
+    return worded(shown(word), why, INVENTORIES, then)
 
 
 def _meant(path: Path) -> list[str]:

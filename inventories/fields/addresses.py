@@ -23,9 +23,10 @@ def is_address(word: str) -> bool:
 
 
 def is_of_no_machine(address: str) -> bool:
-    """Whether an IP address can never be one machine's."""
+    """Whether an IP address can never be one machine's; fe80::1 needs an interface, as %eth0."""
     ip = ipaddress.ip_address(address)
-    return ip.is_unspecified or ip.is_multicast or str(ip) == "255.255.255.255"
+    is_on_no_link = ip.version == 6 and ip.is_link_local and "%" not in address
+    return ip.is_unspecified or ip.is_multicast or is_on_no_link or str(ip) == "255.255.255.255"
 
 
 def login_of(text: str) -> dict[str, str | int]:

@@ -80,7 +80,7 @@ def _address(value: object) -> str:
     is_ip = bool(re.fullmatch(r"[0-9A-Za-z.:%_-]+", text)) and is_address(text)
     if is_ip and is_of_no_machine(text):
         then = "write the address of the node: there, ip address shows it"
-        raise Wrong("no machine has this address", then)
+        raise Wrong("not the address of one machine", then)
     if is_ip or (_HOST_NAME.fullmatch(text) and not text.rpartition(".")[2].isdigit()):
         return text
     if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", text):
