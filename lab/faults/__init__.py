@@ -68,6 +68,8 @@ class Fault(Strict):
     inventory: dict[str, Any] = {}
     container: Container | None = None
     shared: Shared | None = None
+    # Areas in which another fault would hide it.
+    needs: list[str] = []
 
     @property
     def nodes(self) -> list[str]:
