@@ -1,5 +1,5 @@
-# Add the missing permission bits below one directory; no bit is taken away. It follows no link and
-# no other file system. A file with several names, setuid or setgid stays: others may have given it
+# Add the missing permission bits below one directory; no bit is taken away. It follows no link,
+# no other file system and no .ssh. A file with several names, setuid or setgid stays: others may have given it
 # its name here.
 # Variables: path; folders and files (octal bits); add_folders and add_files (what chmod adds, or
 # empty); most (the limit for entries); patience (the seconds after which it stops).
@@ -19,7 +19,7 @@ limit=$patience
 timeout --version >/dev/null 2>&1 || limit=
 # The names of find, without mount points and what is below them, and how the walk ended.
 named() {
-  { ${limit:+timeout -s KILL "$limit"} find . -xdev -name "$newline" -prune -o "$@" 2>/dev/null; echo "end $?"; } |
+  { ${limit:+timeout -s KILL "$limit"} find . -xdev \( -name "$newline" -o -name .ssh \) -prune -o "$@" 2>/dev/null; echo "end $?"; } |
     awk -v real="$real" -v most="$most" '
       FILENAME != "-" {
         at = $5; gsub(/\\040/, " ", at); gsub(/\\011/, "\t", at); gsub(/\\134/, "\\", at)

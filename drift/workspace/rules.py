@@ -14,7 +14,7 @@ from gpu_node.drift.workspace.copy import Copy, can_copy, copy_of, is_source
 from gpu_node.drift.workspace.deletions import Objection, objection
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.workspace.state import Directory, Tree, WorkspaceState
-from gpu_node.inventories.fields.paths import CONTROLLER, is_below, relative
+from gpu_node.inventories.fields.paths import CONTROLLER, WRITTEN_BY_OTHERS, is_below, relative
 from gpu_node.inventories.fields.paths import Directory as DirectoryWanted
 from gpu_node.inventories.plurals import counted
 from gpu_node.inventories.wanted import NodeWanted, WorkspaceWanted
@@ -30,10 +30,34 @@ def directory(at: At) -> Iterator[Fault]:
             yield _fault(each, f"unreadable: {reason}", fixable=False)
         elif state.exists and not state.is_directory:
             yield _fault(each, "not a directory", fixable=False)
+        elif account := opened_home(state, each):
+            yield _of_home(each, account)
+            continue
         elif unlike := lacking(state, each):
             yield _fault(each, unlike, fixable=True)
         if state is not None and state.is_directory and each.recursive:
             yield from _below(at.node.workspace, each)
+
+
+def opened_home(folder: Directory, wanted: DirectoryWanted) -> str:
+    """Return the account into whose home others could write, which locks it out; empty if none."""
+    if not int(wanted.mode or "0", 8) & WRITTEN_BY_OTHERS:
+        return ""
+    return folder.home or (folder.within if wanted.recursive else "")
+
+
+def _of_home(wanted: DirectoryWanted, account: str) -> Fault:
+    digits = int(wanted.mode or "0", 8) & ~WRITTEN_BY_OTHERS
+    return Fault(
+        subject=Path(wanted.path),
+        found=f"the home of {account}, or it has that below it",
+        wanted=f"a directory, mode {wanted.mode}",
+        cause=f"sshd takes no key of an account into whose home others can write (StrictModes): "
+        f"{account} could not log in any more, so no deploy sets this mode",
+        fix=f'in the inventory write mode: "{digits:o}", or name a directory outside homes',
+        fixable=False,
+        stops=False,
+    )
 
 
 def lacks_below(state: WorkspaceState, wanted: DirectoryWanted) -> bool:
@@ -54,14 +78,15 @@ def _below(state: WorkspaceState, wanted: DirectoryWanted) -> Iterator[Fault]:
         counts += f", such as {below.example}"
     ended = "no answer" if below is None else below.partial
     folders, files = chmod_words(wanted.mode or "")
+    find = f"find {quote(wanted.path)} -xdev -name .ssh -prune -o"
     yield Fault(
         subject=Path(wanted.path),
         found=f"below it: {counts}{f'; not complete: {ended}' if ended else ''}",
         wanted=f"mode {wanted.mode} below it: {folders} for folders, {files or 'no bit'} for files",
         cause="a folder without x cannot be entered, a file without r cannot be read: training "
         "fails only on this node, with Permission denied",
-        fix=f"find {quote(wanted.path)} -xdev -type d -exec chmod {folders} {{}} +"
-        + (f"; find {quote(wanted.path)} -xdev -type f -exec chmod {files} {{}} +" if files else "")
+        fix=f"{find} -type d -exec chmod {folders} {{}} +"
+        + (f"; {find} -type f -exec chmod {files} {{}} +" if files else "")
         if lacks
         else f"check it as root: find {quote(wanted.path)} -xdev -type d ! -perm -{wanted.mode}",
         fixable=lacks,

@@ -1,6 +1,6 @@
 # below PATH FOLDERS FILES: the entries of a folder without permission bits, by one bounded walk:
 # `PATH<tab>folders<tab>files<tab>entries<tab>how it ended<tab>the first one`. FOLDERS and FILES are
-# octal bits. No link and no other file system is followed. A file that has several names, setuid or
+# octal bits. No link, no other file system and no .ssh is followed. A file that has several names, setuid or
 # setgid is left out: others may have given it its name here. A name with a newline is left
 # out, with all below it: its lines would be taken for other entries.
 # The end: 0, 1 (an entry could not be read), 137 (the time limit), most (the limit for entries) or
@@ -12,7 +12,7 @@ newline='*
 below() {
   { cd -P -- "$1" && real=$(env pwd -P); } 2>/dev/null || { printf '%s\t0\t0\t0\tgone\t\n' "$1"; return; }
   # An entry is printed once, a folder without the bits twice, and a file three times.
-  { ${limit:+timeout -s KILL "$limit"} find . -xdev -name "$newline" -prune -o \( \
+  { ${limit:+timeout -s KILL "$limit"} find . -xdev \( -name "$newline" -o -name .ssh \) -prune -o \( \
       -type d ! -perm "-$2" -print -print -o \
       -type f -links 1 ! -perm -4000 ! -perm -2000 ! -perm "-$3" -print -print -print -o \
       -print \) 2>/dev/null; echo "end $?"; } |

@@ -91,13 +91,18 @@ def section_of(path: str) -> str:
 
 
 class Directory(State):
-    """A directory, or what is in its place; `problem` is why it could not be examined."""
+    """A directory, or what is in its place; `problem` is why it could not be examined.
+
+    `home` is the account whose home it is, `within` one whose home is below it.
+    """
 
     exists: bool
     is_directory: bool = False
     mode: str = ""
     owner: str = ""
     group: str = ""
+    home: str = ""
+    within: str = ""
     problem: str = ""
 
 
@@ -161,12 +166,12 @@ def parse_rsync(text: str) -> str:
 
 
 def parse_directories(text: str) -> dict[str, Directory]:
-    """Parse lines of a path and `mode|owner|group|kind`, or the error of stat(1)."""
+    """Parse lines of a path and `mode|owner|group|home|within|kind`, or the error of stat(1)."""
     return {path: _directory(status) for path, status in pairs(text, "\t").items()}
 
 
 _STATUS = Columns(
-    Directory, "mode owner group is_directory...", "|", is_directory="directory".__eq__
+    Directory, "mode owner group home within is_directory...", "|", is_directory="directory".__eq__
 )
 
 

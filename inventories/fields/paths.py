@@ -113,10 +113,18 @@ def _folder(value: object) -> str:
     return text
 
 
+# Where all is the system's own. With a mode that lets others write, sshd lets nobody in.
+_WHOLE = ("bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys")
+
+
+def _is_of_system(path: str) -> bool:
+    first, *below = path.strip("/").split("/")
+    return first in _SYSTEM and (not below or first in _WHOLE)
+
+
 def _tree(value: object) -> str:
     text = _folder(value)
-    first, *below = text.strip("/").split("/")
-    if first in _SYSTEM and (not below or first in ("boot", "dev", "etc", "proc", "sys")):
+    if _is_of_system(text):
         raise ValueError("it is a directory of the system")
     return text
 
@@ -204,6 +212,10 @@ class Backup(BaseModel):
     max: Size = Field(default=5 << 30, title="the size that the kept files of one run may have")
 
 
+# Bits of a mode that let the group or others write.
+WRITTEN_BY_OTHERS = 0o022
+
+
 class Directory(BaseModel):
     """A directory that is wanted, and what is wanted of it."""
 
@@ -216,13 +228,19 @@ class Directory(BaseModel):
     recursive: Switch | None = Field(
         default=None,
         title="adds the mode's bits to what is below it: folders get all of them, files those to "
-        "read and write; nothing is taken away",
+        "read and write; nothing is taken away, and .ssh stays as it is",
     )
 
     @model_validator(mode="after")
     def _has_a_mode(self) -> Self:
         if self.recursive and self.mode is None:
             raise Wrong("recursive needs a mode", 'add, for example, mode: "775"')
+        opens = bool(int(self.mode or "0", 8) & WRITTEN_BY_OTHERS) or self.recursive
+        if opens and _is_of_system(self.path):
+            why = f"{self.path} is a directory of the system"
+            raise Wrong(why, "name the directory below it that is meant, such as /data/models")
+        if ".ssh" in self.path.split("/"):
+            raise Wrong(f"{self.path} is for keys: sshd decides about its mode", "remove it")
         return self
 
 

@@ -91,6 +91,13 @@ def test_missing_bits_are_added(shell: str) -> None:
     assert "u+rwx,g+rwx,o+rx: 3 changed" in done.out
 
 
+def test_keys_stay(shell: str) -> None:
+    """ssh and sshd refuse keys that others can read or write."""
+    before = "mkdir -m 700 models/a/.ssh; echo key >models/a/.ssh/id; chmod 600 models/a/.ssh/id"
+    done = added("777", shell, before, modes("700 600", "a/.ssh", "a/.ssh/id"))
+    assert done.code == 0, done
+
+
 def test_no_mount_is_entered(shell: str) -> None:
     """Neither another file system nor another place of the same one."""
     before = """mkdir models/bound; mount --bind secret models/bound

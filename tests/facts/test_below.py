@@ -19,7 +19,7 @@ from tests.shells import ask
 def folder(tmp_path: Path) -> Path:
     """The models after `chmod -R 766`, with odd names, a link and a file of two names."""
     top = tmp_path / "models"
-    for name in ("a/b c/data.bin", "a/config.json", "ü\nx/y"):
+    for name in ("a/b c/data.bin", "a/config.json", "ü\nx/y", ".ssh/id"):
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_text("x")
     (top / "link").symlink_to("/etc")

@@ -159,6 +159,19 @@ def test_directories(folder: Path, tmp_path: Path, shell: str) -> None:
     assert (missing.exists, missing.problem) == (False, "")
 
 
+def test_a_home_and_what_is_above_it(shell: str) -> None:
+    """The account is known; root is one that can log in."""
+    readings = ask(shell, sections(ProbeRequest(directories=["/root", "/root/", "/", "/etc"])))
+    found = parse(readings).directories
+    assert found is not None
+    assert [(each.home, bool(each.within)) for each in found.values()] == [
+        ("root", False),
+        ("root", False),
+        ("", True),
+        ("", False),
+    ]
+
+
 def test_a_directory_that_may_not_be_seen() -> None:
     """It does not count as missing."""
     (found,) = parse_directories("/d\t? stat: cannot stat '/d': Permission denied").values()
