@@ -49,9 +49,11 @@ def choose(state: NetworkState, wanted: NetworkWanted, address: str) -> Choice:
     if state.links is None or state.addresses is None:
         return Choice(None, "the interfaces could not be read", known=False)
     if wanted.interface != AUTO:
-        exists = any(link.name == wanted.interface for link in state.links)
-        why = "the inventory names it" if exists else f"there is no interface {wanted.interface}"
-        return Choice(wanted.interface if exists else None, why)
+        if not any(link.name == wanted.interface for link in state.links):
+            return Choice(None, f"there is no interface {wanted.interface}")
+        if is_local(state, wanted.interface):
+            return Choice(None, f"{wanted.interface} leads to no other machine")
+        return Choice(wanted.interface, "the inventory names it")
     carriers = carrying(state, address)
     fit = [name for name in carriers if not is_never(name)]
     if fit:

@@ -70,11 +70,11 @@ def address_missing(at: At) -> Iterator[Fault]:
         if choice.name is None and choice.known:
             needed = f"an interface that has {at.wanted.address}"
             yield Fault(at.wanted.address, choice.why, needed)
-    elif choice.name is not None:
-        ends = at.nodes.once(managed_ends)
-        if why := unreached(at.nodes.name, at.node.network, choice.name, ends):
+    elif choice.known:
+        name, ends = at.wanted.network.interface, at.nodes.once(managed_ends)
+        if why := unreached(at.nodes.name, at.node.network, name, ends):
             needed = "an interface that reaches those of the other nodes"
-            yield Fault(Interface(choice.name), why[0], needed, severity=why[1])
+            yield Fault(Interface(name), why[0], needed, severity=why[1])
 
 
 @check("network.interface-down")
