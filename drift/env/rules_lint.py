@@ -88,7 +88,7 @@ def unknown_variable(at: At) -> Iterator[Fault]:
             meant, vain = suggestion(line.name), meant_in_vain(line.name)
             fix = _fix(line, "correct the name" if meant else "")
             if meant:
-                fix = f"did you mean {meant}? {fix[0].upper()}{fix[1:]}"
+                fix += f"; did you mean {meant}?"
             elif vain:
                 fix = f"the nearest is {vain}, which is no longer read: {fix}"
             found = f"no variable of that name: {line.name}"
