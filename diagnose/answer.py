@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Literal
 
 from gpu_node.diagnose.cause import Cause, Confidence, causes, comparisons, emitters, starts
@@ -12,7 +11,7 @@ from gpu_node.diagnose.flight import Flight, read_flight
 from gpu_node.diagnose.limited import Exceeded, Meter
 from gpu_node.diagnose.match import RANKED, TRACEBACK, Evidence, Match, Matcher
 from gpu_node.diagnose.origin import in_year
-from gpu_node.diagnose.proof import proves
+from gpu_node.diagnose.proof import graded
 from gpu_node.diagnose.scan import Scanner, Size
 from gpu_node.diagnose.sources import Log
 from gpu_node.drift.ranges import ranges
@@ -190,35 +189,32 @@ def _judged(
         candidates += _of_causes(others, known, endings)
     named = sorted(candidates, key=lambda each: _order(each, candidates))[:CANDIDATES]
     wrong = ending + [each for each in failed if each.alone and not _has_recovered(each, endings)]
-    # Without proof it is 1, medium; what stands after another is no surer.
-    ranks = (
-        RANKED.index(each.confidence)
-        or not proves(found[each.cause.name], each.cause, wrong, known, matcher.ends)
-        for each in named
-    )
-    surest = zip(named, accumulate(ranks, max), strict=True)
-    named = [replace(each, confidence=RANKED[rank]) for each, rank in surest]
-    return tuple(named), tuple(kinds), went_on
+    causes = [(each.confidence, each.cause) for each in named]
+    surest = zip(named, graded(causes, found, wrong, known, matcher.ends), strict=True)
+    return tuple(replace(each, confidence=of) for each, of in surest), tuple(kinds), went_on
 
 
 def _promote(
     found: Iterable[Match], known: Mapping[str, Cause], endings: Mapping[str, Ending]
 ) -> None:
-    """Take what is no failure alone for one, and be less sure of it, unless the job goes on."""
+    """Take what is no failure alone for one, unless the job goes on."""
     for match in found:
-        ends = not all(endings[log].goes_on(stream, at) for (log, stream), at in match.last.items())
-        if ends and known[match.name].level != "consequence":
-            lower = RANKED.index(match.confidence) + 1
-            match.alone, match.confidence = True, RANKED[min(lower, len(RANKED) - 1)]
+        goes_on = all(endings[log].goes_on(stream, at) for (log, stream), at in match.last.items())
+        match.alone = not goes_on and known[match.name].level != "consequence"
 
 
 def _look(
     matcher: Matcher, known: Mapping[str, Cause], last: Iterable[Evidence]
 ) -> tuple[str, ...]:
     """Return what to look at, in order, where no line but those of consequences is a failure."""
-    found = sorted(matcher.causes.values(), key=lambda each: _place(each.lines[0]))
+    unknown = [*matcher.unknown()]
+    raised = [replace(each, name=means) for each in unknown if (means := each.raised[1]) in known]
+    found = [*matcher.causes.values(), *matcher.meant.values(), *raised]
+    found.sort(key=lambda each: _place(each.lines[0]))
+    orders = {line.order for each in found for line in each.lines}
+    rest = [line for each in (*matcher.errors.values(), *unknown) for line in each.lines]
     others = any(known[each.name].level != "consequence" for each in found)
-    if not found or others or matcher.errors or any(matcher.unknown()):
+    if not found or others or any(line.order not in orders for line in rest):
         return ()
     lines = [*last, *(line for match in found for line in match.lines)]
     ranks = {line.rank for line in lines if line.rank is not None}
@@ -267,16 +263,16 @@ def _of_exceptions(
         name = match.name.rpartition(".")[2]
         place, means = match.raised
         is_of_library = name in _OF_LIBRARIES and (not place or "-packages/" in place)
-        if means not in known and (name in (TRACEBACK, *_OF_OTHERS) or is_of_library):
-            continue
         cause = known.get(means, known[EXCEPTION])
+        is_of_others = name in (TRACEBACK, *_OF_OTHERS) or is_of_library
+        if cause.level == "consequence" or (cause.name == EXCEPTION and is_of_others):
+            continue
         where = f", raised at {place}" if place else ""
         ranks = sorted({each.rank for each in match.lines if each.rank is not None})
         who = f"rank {ranks[0]}" if len(ranks) == 1 else "the program"
         ends = f"{who} ends with {match.name}{where}"
-        if cause.name != EXCEPTION:
-            match.confidence, ends = "low", f"{cause.says}: {ends}"
-        yield _candidate(cause, match, ends, endings)
+        says = ends if cause.name == EXCEPTION else f"{cause.says}: {ends}"
+        yield _candidate(cause, match, says, endings)
         return
 
 

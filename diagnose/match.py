@@ -188,15 +188,17 @@ class Matcher:
         """Yield the exceptions with those of their lines that no cause has."""
         for match in self.exceptions.values():
             if lines := [each for each in match.lines if each.order not in self._known]:
-                yield replace(match, lines=lines)
+                one = replace(match, lines=lines)
+                yield replace(one, confidence="low" if one.raised[1] else "medium")
 
 
 def _add(
     found: dict[str, Match], name: str, confidence: Confidence, alone: bool, line: Evidence
 ) -> Match:
-    match = found.setdefault(name, Match(name, confidence, alone))
-    if RANKED.index(confidence) < RANKED.index(match.confidence):
-        match.confidence = confidence
+    match = found.setdefault(name, Match(name, "low", alone))
+    # A text that is no failure alone says less.
+    rank = RANKED.index(confidence) + (not alone)
+    match.confidence = RANKED[min(rank, RANKED.index(match.confidence))]
     match.alone = match.alone or alone
     stream = line.stream if len(match.last) < _MOST_EXCEPTIONS else ""
     match.last[line.log, stream] = line.number

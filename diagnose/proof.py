@@ -1,14 +1,30 @@
-"""Whether the lines of a cause prove it: without proof its confidence is never high."""
+"""How sure an answer is: without lines that prove its cause its confidence is never high."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from gpu_node.diagnose.cause import Cause
-from gpu_node.diagnose.match import Evidence, Match
+from gpu_node.diagnose.cause import Cause, Confidence
+from gpu_node.diagnose.match import RANKED, Evidence, Match
 
 _MINUTE = len("2026-01-01 12:00")
 
 
-def proves(
+def graded(
+    named: Iterable[tuple[Confidence, Cause]],
+    found: Mapping[str, Match],
+    failed: Iterable[Match],
+    known: Mapping[str, Cause],
+    ends: Mapping[int, tuple[int, int]],
+) -> Iterator[Confidence]:
+    """Yield how sure each answer is by its text and its proof; none is surer than one before it."""
+    rank = 0
+    for confidence, cause in named:
+        match = found.get(cause.name)
+        is_proved = match is not None and _proves(match, cause, failed, known, ends)
+        rank = max(rank, RANKED.index(confidence), not is_proved)
+        yield RANKED[rank]
+
+
+def _proves(
     match: Match,
     cause: Cause,
     failed: Iterable[Match],
@@ -40,7 +56,7 @@ def _is_before(one: Evidence, line: Evidence) -> bool:
 
 def _explains(cause: Cause, line: Evidence, before: Match, of: Cause | None) -> bool:
     """Whether an earlier failure follows from a cause, or one without a cause is beside it."""
-    if of is not None and of.level != "symptom":
+    if of is not None and of.level == "cause":
         return of.name in cause.explains
     one = before.first
     minutes = {each.when[:_MINUTE] for each in (one, line) if each.when}

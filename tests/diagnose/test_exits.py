@@ -35,8 +35,8 @@ FILLED = [
 
 @pytest.mark.parametrize(("line", "cause"), FILLED)
 def test_an_end_names_the_cause_of_its_row(line: str, cause: str) -> None:
-    """Alone in a log; of a consequence no cause is named."""
-    answer = diagnose([Log("log", None, data=line.encode())])
+    """After a step, alone in a log; of a consequence no cause is named."""
+    answer = diagnose([Log("log", None, data=f"step 7 loss 2.31\n{line}".encode())])
     is_consequence = causes()[cause].level == "consequence"
     assert [each.cause.name for each in answer.candidates[:1]] == [cause] * (not is_consequence)
     assert answer.verdict == ("not decidable" if is_consequence else "cause")
