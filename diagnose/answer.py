@@ -162,7 +162,11 @@ def _judged(
     words = [match for ending in endings.values() for match in ending.last_words()]
     failed = [*found.values(), *unknown, *words, *matcher.errors.values(), *meant.values()]
     if not ends_well and not any(each.alone for each in failed):
-        _promote([*found.values(), *meant.values()], known, endings)
+        # What is no failure alone is taken for one, unless the job goes on.
+        for match in (*found.values(), *meant.values()):
+            at = match.last.items()
+            goes_on = all(endings[log].goes_on(stream, number) for (log, stream), number in at)
+            match.alone = not goes_on and known[match.name].level != "consequence"
     times = sorted((line.when for match in failed for line in match.lines if line.when), key=len)
     for match in failed:
         match.lines = [
@@ -194,27 +198,13 @@ def _judged(
     return tuple(replace(each, confidence=of) for each, of in surest), tuple(kinds), went_on
 
 
-def _promote(
-    found: Iterable[Match], known: Mapping[str, Cause], endings: Mapping[str, Ending]
-) -> None:
-    """Take what is no failure alone for one, unless the job goes on."""
-    for match in found:
-        goes_on = all(endings[log].goes_on(stream, at) for (log, stream), at in match.last.items())
-        match.alone = not goes_on and known[match.name].level != "consequence"
-
-
 def _look(
     matcher: Matcher, known: Mapping[str, Cause], last: Iterable[Evidence]
 ) -> tuple[str, ...]:
     """Return what to look at, in order, where no line but those of consequences is a failure."""
-    unknown = [*matcher.unknown()]
-    raised = [replace(each, name=means) for each in unknown if (means := each.raised[1]) in known]
-    found = [*matcher.causes.values(), *matcher.meant.values(), *raised]
-    found.sort(key=lambda each: _place(each.lines[0]))
-    orders = {line.order for each in found for line in each.lines}
-    rest = [line for each in (*matcher.errors.values(), *unknown) for line in each.lines]
+    found = sorted(matcher.causes.values(), key=lambda each: _place(each.lines[0]))
     others = any(known[each.name].level != "consequence" for each in found)
-    if not found or others or any(line.order not in orders for line in rest):
+    if not found or others or matcher.errors or any(matcher.unknown()):
         return ()
     lines = [*last, *(line for match in found for line in match.lines)]
     ranks = {line.rank for line in lines if line.rank is not None}
@@ -263,10 +253,9 @@ def _of_exceptions(
         name = match.name.rpartition(".")[2]
         place, means = match.raised
         is_of_library = name in _OF_LIBRARIES and (not place or "-packages/" in place)
-        cause = known.get(means, known[EXCEPTION])
-        is_of_others = name in (TRACEBACK, *_OF_OTHERS) or is_of_library
-        if cause.level == "consequence" or (cause.name == EXCEPTION and is_of_others):
+        if means not in known and (name in (TRACEBACK, *_OF_OTHERS) or is_of_library):
             continue
+        cause = known.get(means, known[EXCEPTION])
         where = f", raised at {place}" if place else ""
         ranks = sorted({each.rank for each in match.lines if each.rank is not None})
         who = f"rank {ranks[0]}" if len(ranks) == 1 else "the program"

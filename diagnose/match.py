@@ -98,7 +98,9 @@ class Matcher:
     """Judges lines by the patterns of causes; collects what matches."""
 
     def __init__(self, causes: Iterable[Cause]) -> None:
+        causes = [*causes]
         self._patterns = [(each.has, each, cause) for cause in causes for each in cause.patterns]
+        self._of_others = {each.name for each in causes if each.level == "consequence"}
         self.causes: dict[str, Match] = {}
         self.exceptions: dict[str, Match] = {}
         # Errors that no cause has, by who prints them, and by the causes of what they are about.
@@ -161,11 +163,15 @@ class Matcher:
         alone = is_raised or (names[0] != PROGRAM and not line.origin.is_advice)
         if cause := meant(names, line.text):
             self._known.update([line.order] * is_raised)
-            _add(self.meant, cause, "low", alone, evidence(line))
-        if alone and not is_raised:
+            found = self.causes if cause in self._of_others else self.meant
+            _add(found, cause, "low", alone, evidence(line))
+        if alone and not is_raised and cause not in self._of_others:
             _add(self.errors, names[0], "low", alone, evidence(line))
 
     def _exception(self, end: Evidence, frames: tuple[str, str]) -> None:
+        if (cause := raised(end.text, frames[1])) in self._of_others:
+            self._known.add(end.order)
+            _add(self.causes, cause, "low", True, end)
         match = _EXCEPTION.match(end.text) or _ENDING.match(end.text)
         name = match["name"] if match and TRACEBACK not in end.text else TRACEBACK
         before = self.exceptions.get(name)

@@ -15,49 +15,39 @@ def graded(
     known: Mapping[str, Cause],
     ends: Mapping[int, tuple[int, int]],
 ) -> Iterator[Confidence]:
-    """Yield how sure each answer is by its text and its proof; none is surer than one before it."""
+    """Yield how sure each answer is by its text and its proof; none is surer than one before it.
+
+    Proof: the error is of who failed, an end follows, and what failed before is explained. `ends`:
+    of each log the last line by which a process ended.
+    """
     rank = 0
     for confidence, cause in named:
         match = found.get(cause.name)
-        is_proved = match is not None and _proves(match, cause, failed, known, ends)
+        is_proved = (
+            match is not None
+            and match.is_own
+            and any(
+                log != match.first.order[0] or end >= match.first.order for log, end in ends.items()
+            )
+            and all(
+                _explains(cause, match.first, each, known.get(each.name))
+                for each in failed
+                if each.name != match.name
+            )
+        )
         rank = max(rank, RANKED.index(confidence), not is_proved)
         yield RANKED[rank]
 
 
-def _proves(
-    match: Match,
-    cause: Cause,
-    failed: Iterable[Match],
-    known: Mapping[str, Cause],
-    ends: Mapping[int, tuple[int, int]],
-) -> bool:
-    """Whether the error is of who failed, an end follows, and what failed before is explained.
+def _explains(cause: Cause, line: Evidence, other: Match, of: Cause | None) -> bool:
+    """Whether another failure is later, follows from a cause, or is beside it without a cause.
 
-    `ends`: of each log the last line by which a process ended.
+    In the same log the place tells which is later, in others the time, where both have one.
     """
-    line = match.first
-    return (
-        match.is_own
-        and any(log != line.order[0] or end >= line.order for log, end in ends.items())
-        and all(
-            _explains(cause, line, each, known.get(each.name))
-            for each in failed
-            if each.name != match.name and _is_before(each.first, line)
-        )
-    )
-
-
-def _is_before(one: Evidence, line: Evidence) -> bool:
-    """In the same log by the place, in others by the time, where both have one."""
-    if one.log == line.log:
-        return one.order < line.order
-    return bool(one.when) and one.when < line.when
-
-
-def _explains(cause: Cause, line: Evidence, before: Match, of: Cause | None) -> bool:
-    """Whether an earlier failure follows from a cause, or one without a cause is beside it."""
-    if of is not None and of.level == "cause":
+    one = other.first
+    is_before = one.order < line.order if one.log == line.log else "" < one.when < line.when
+    if is_before and of is not None and of.level == "cause":
         return of.name in cause.explains
-    one = before.first
     minutes = {each.when[:_MINUTE] for each in (one, line) if each.when}
-    return (one.log, one.stream) == (line.log, line.stream) and len(minutes) < 2
+    is_beside = (one.log, one.stream) == (line.log, line.stream) and len(minutes) < 2
+    return is_beside or not is_before
