@@ -194,7 +194,7 @@ def _judged(
     named = sorted(candidates, key=lambda each: _order(each, candidates))[:CANDIDATES]
     wrong = ending + [each for each in failed if each.alone and not _has_recovered(each, endings)]
     causes = [(each.confidence, each.cause) for each in named]
-    surest = zip(named, graded(causes, found, wrong, known, matcher.ends), strict=True)
+    surest = zip(named, graded(causes, matcher, wrong, known), strict=True)
     return tuple(replace(each, confidence=of) for each, of in surest), tuple(kinds), went_on
 
 

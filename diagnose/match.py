@@ -98,9 +98,8 @@ class Matcher:
     """Judges lines by the patterns of causes; collects what matches."""
 
     def __init__(self, causes: Iterable[Cause]) -> None:
-        causes = [*causes]
         self._patterns = [(each.has, each, cause) for cause in causes for each in cause.patterns]
-        self._of_others = {each.name for each in causes if each.level == "consequence"}
+        self._of_others = {of.name for *_, of in self._patterns if of.level == "consequence"}
         self.causes: dict[str, Match] = {}
         self.exceptions: dict[str, Match] = {}
         # Errors that no cause has, by who prints them, and by the causes of what they are about.

@@ -3,39 +3,35 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpu_node.diagnose.cause import Cause, Confidence
-from gpu_node.diagnose.match import RANKED, Evidence, Match
+from gpu_node.diagnose.match import RANKED, Evidence, Match, Matcher
 
 _MINUTE = len("2026-01-01 12:00")
 
 
 def graded(
     named: Iterable[tuple[Confidence, Cause]],
-    found: Mapping[str, Match],
+    matcher: Matcher,
     failed: Iterable[Match],
     known: Mapping[str, Cause],
-    ends: Mapping[int, tuple[int, int]],
 ) -> Iterator[Confidence]:
     """Yield how sure each answer is by its text and its proof; none is surer than one before it.
 
-    Proof: the error is of who failed, an end follows, and what failed before is explained. `ends`:
-    of each log the last line by which a process ended.
+    Proof: the error is of who failed, an end follows, and what failed before is explained.
     """
     rank = 0
     for confidence, cause in named:
-        match = found.get(cause.name)
-        is_proved = (
-            match is not None
-            and match.is_own
-            and any(
-                log != match.first.order[0] or end >= match.first.order for log, end in ends.items()
+        rank = max(rank, RANKED.index(confidence))
+        if rank == 0:
+            match, line = matcher.causes[cause.name], matcher.causes[cause.name].first
+            others = (each for each in failed if each.name != match.name)
+            is_proved = (
+                match.is_own
+                and any(
+                    log != line.order[0] or at >= line.order for log, at in matcher.ends.items()
+                )
+                and all(_explains(cause, line, each, known.get(each.name)) for each in others)
             )
-            and all(
-                _explains(cause, match.first, each, known.get(each.name))
-                for each in failed
-                if each.name != match.name
-            )
-        )
-        rank = max(rank, RANKED.index(confidence), not is_proved)
+            rank = RANKED.index("high" if is_proved else "medium")
         yield RANKED[rank]
 
 

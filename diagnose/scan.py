@@ -163,5 +163,4 @@ def _decoded(data: bytes) -> str:
 
 def _text(line: bytes) -> str:
     """Return a line as a terminal leaves it."""
-    text = _decoded(line).rstrip("\r")
-    return _ESCAPES.sub("", text.rpartition("\r")[2])
+    return _ESCAPES.sub("", _decoded(line.rstrip(b"\r").rpartition(b"\r")[2]))
