@@ -38,7 +38,7 @@ def graded(
 def _explains(cause: Cause, line: Evidence, other: Match, of: Cause | None) -> bool:
     """Whether another failure is later, follows from a cause, or is beside it without a cause.
 
-    In the same log the place tells which is later, in others the time, where both have one.
+    In the same log the place says which is later, in others the time, where both have one.
     """
     one = other.first
     is_before = one.order < line.order if one.log == line.log else "" < one.when < line.when
