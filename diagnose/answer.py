@@ -23,7 +23,7 @@ CANDIDATES, EVIDENCE, LOOKS = 3, 10, 3
 _PLACES = {"first": 0, "": 1, "last": 2}
 # Exceptions that say what another process did, or that the program itself did not raise.
 _OF_OTHERS = ("ChildFailedError", "CalledProcessError", "KeyboardInterrupt", "SystemExit")
-_OF_LIBRARIES = ("RuntimeError", "OSError", "TimeoutError", "ConnectionError")
+_OF_LIBRARIES: tuple[str, ...] = ("RuntimeError", "OSError", "TimeoutError", "ConnectionError")
 _OF_LIBRARIES += ("DistBackendError", "DistNetworkError", "DistStoreError", "AcceleratorError")
 
 
