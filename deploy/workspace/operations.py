@@ -14,7 +14,7 @@ from gpu_node.deploy.engine.scripts import script
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.operations import Commands
 from gpu_node.deploy.workspace.rsync import Removal, send
-from gpu_node.drift.workspace.rules import chmod_words, lacking, mode_of, opened_home
+from gpu_node.drift.workspace.rules import chmod_words, lacking, locked_out, mode_of
 from gpu_node.facts.workspace.below import MOST_ENTRIES, Below, file_bits
 from gpu_node.facts.workspace.state import BelowFact, FilesFact, FolderFact
 from gpu_node.facts.workspace.state import Directory as Found
@@ -42,8 +42,8 @@ def directory(
         # Its state is unknown: mkdir reports why, and changes nothing that exists.
         yield script("directory", path=path, mode="", owner="", group="")
         return
-    if opened_home(current, wanted):
-        host.noop(f"{path} stays as it is: others who could write there would lock its account out")
+    if locked_out(current, wanted):
+        host.noop(f"{path} stays as it is: its account could not log in any more")
         return
     if not lacking(current, wanted):
         host.noop(f"{path} is as wanted")

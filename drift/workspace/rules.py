@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from shlex import quote
 
 from gpu_node.drift.engine.nodes import Nodes
@@ -30,7 +31,7 @@ def directory(at: At) -> Iterator[Fault]:
             yield _fault(each, f"unreadable: {reason}", fixable=False)
         elif state.exists and not state.is_directory:
             yield _fault(each, "not a directory", fixable=False)
-        elif account := opened_home(state, each):
+        elif account := locked_out(state, each):
             yield _of_home(each, account)
             continue
         elif unlike := lacking(state, each):
@@ -39,23 +40,22 @@ def directory(at: At) -> Iterator[Fault]:
             yield from _below(at.node.workspace, each)
 
 
-def opened_home(folder: Directory, wanted: DirectoryWanted) -> str:
-    """Return the account into whose home others could write, which locks it out; empty if none."""
-    if not int(wanted.mode or "0", 8) & WRITTEN_BY_OTHERS:
-        return ""
-    return folder.home or (folder.within if wanted.recursive else "")
+def locked_out(folder: Directory, wanted: DirectoryWanted) -> str:
+    """Return the account whose keys sshd would not take any more (StrictModes); empty if none."""
+    mode = int(wanted.mode or "700", 8)
+    if mode & WRITTEN_BY_OTHERS and wanted.recursive and folder.within:
+        return folder.within
+    closed = mode & 0o500 != 0o500 or wanted.owner not in (None, folder.home)
+    return folder.home if mode & WRITTEN_BY_OTHERS or closed else ""
 
 
 def _of_home(wanted: DirectoryWanted, account: str) -> Fault:
-    digits = int(wanted.mode or "0", 8) & ~WRITTEN_BY_OTHERS
-    return Fault(
-        subject=Path(wanted.path),
-        found=f"the home of {account}, or it has that below it",
-        wanted=f"a directory, mode {wanted.mode}",
-        cause=f"sshd takes no key of an account into whose home others can write (StrictModes): "
-        f"{account} could not log in any more, so no deploy sets this mode",
-        fix=f'in the inventory write mode: "{digits:o}", or name a directory outside homes',
-        fixable=False,
+    return replace(
+        _fault(wanted, f"the home of {account}, or it has that below it", fixable=False),
+        cause="sshd takes no key where another account owns the home, or others can write in it "
+        f"(StrictModes): {account} could not log in any more, so no deploy makes this change",
+        fix=f'in the inventory write owner: {account} and mode: "755", or name a directory outside '
+        "homes",
         stops=False,
     )
 

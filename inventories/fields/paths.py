@@ -113,8 +113,13 @@ def _folder(value: object) -> str:
     return text
 
 
-# Where all is the system's own. With a mode that lets others write, sshd lets nobody in.
+# Where all is the system's own: with another owner or mode sshd, sudo or all users may fail.
 _WHOLE = ("bin", "boot", "dev", "etc", "lib", "lib64", "proc", "run", "sbin", "sys")
+
+
+def _for_data(path: str) -> bool:
+    """Whether a directory of the system is there for the data of a site."""
+    return path.strip("/") in ("media", "mnt", "opt", "srv")
 
 
 def _is_of_system(path: str) -> bool:
@@ -235,8 +240,8 @@ class Directory(BaseModel):
     def _has_a_mode(self) -> Self:
         if self.recursive and self.mode is None:
             raise Wrong("recursive needs a mode", 'add, for example, mode: "775"')
-        opens = bool(int(self.mode or "0", 8) & WRITTEN_BY_OTHERS) or self.recursive
-        if opens and _is_of_system(self.path):
+        changes = {self.owner, self.group, self.mode} != {None}
+        if _is_of_system(self.path) and changes and (self.recursive or not _for_data(self.path)):
             why = f"{self.path} is a directory of the system"
             raise Wrong(why, "name the directory below it that is meant, such as /data/models")
         if ".ssh" in self.path.split("/"):
