@@ -559,6 +559,7 @@ class _Making:
         # Open MPI gives a host of -H one slot.
         usual = 1 if named and row.hosts == "mpi" and not launch.is_hydra else None
         is_alone = not entries
+        fix = "name it: --hostfile FILE; gpu-node hostfile INVENTORY prints one" * is_alone
         hosts = configs.hosts(entries, row.hosts, usual) if entries else {_LOCALHOST: ANY}
         if isinstance(hosts, Wrong):
             self._wrong(NODES, place, hosts)
@@ -568,13 +569,14 @@ class _Making:
         if isinstance(chosen, Wrong):
             about = row.shown("include" if include else "exclude")
             found = f"{chosen.found}: none is named" + f", and {place} is missing" * bool(place)
-            fix = "name it: --hostfile FILE; gpu-node hostfile INVENTORY prints one" * is_alone
             self._add(NODES, about, found if is_alone else chosen.found, chosen.allowed, fix=fix)
             return {self.launcher: None}
         most, each = launch.count("nodes"), launch.count("each")
         if most and most > len(chosen):
-            found = f"at most {len(chosen)}, as {place} has"
-            self._add(NODES, row.shown("nodes"), str(most), found)
+            why = f"{place} is missing" if is_alone and place else f"{place} has"
+            self._add(
+                NODES, row.shown("nodes"), str(most), f"at most {len(chosen)}, as {why}", fix=fix
+            )
         kept = dict([*chosen.items()][:most])
         if "" in (launch.role("nodes"), launch.role("each"), launch.role("ranks")):
             return self._placed(dict.fromkeys(kept), place)
