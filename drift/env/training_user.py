@@ -16,10 +16,10 @@ def missing_user(state: NodeState) -> str:
 
 
 def is_explained(unread: UnreadSection, state: NodeState) -> bool:
-    """Whether a section could not be read because there is no such user.
+    """Whether a section could not be read because that user is missing.
 
-    Our scripts, su (util-linux) and id (coreutils) say so.
+    Our scripts, su (util-linux) and id (coreutils) have words for it.
     """
-    name = re.escape(missing_user(state))
-    said = rf"no user {name}\b|\buser {name} does not exist\b|\b{name}'?: no such user\b"
-    return bool(name) and re.search(said, unread.reason) is not None
+    name = missing_user(state)
+    texts = (f"no user {name}", f"user {name} does not exist", f"{name}': no such user")
+    return bool(name) and any(f"{each} " in f"{unread.reason} " for each in texts)
