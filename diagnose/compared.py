@@ -24,11 +24,15 @@ class Compared:
         # By who says it: of each process and its rank how many there are, and its line.
         self._came: dict[str, dict[tuple[object, str], tuple[int, Evidence]]] = {}
         self._complete: set[str] = set()
+        # The processes of a node, by their GPUs, that print: they have come, or are about to.
+        self._printing: set[str] = set()
 
     def take(self, line: Line) -> None:
         """Take the values of a line."""
         if EXPORTS in line.text and any(map(is_unknown, _EXPORTED.findall(line.text))):
             self._misspelt.append(evidence(line))
+        if line.origin.node and len(self._printing) < _MOST:
+            self._printing.add(line.origin.stream)
         for start in (each for each in starts() if each.has not in self._complete):
             if start.all and start.all in line.text:
                 self._complete.add(start.has)
@@ -66,6 +70,8 @@ class Compared:
             lines = [*ranks.values()][:_SHOWN]
             if size == 1 and len(ranks) > 1:
                 yield Match("world-size-wrong", "low", False, lines, last)
+            elif self._printing - {line.stream for line in ranks.values()}:
+                continue  # the log ends before all that print say more
             elif len({rank for _, rank in ranks}) < size and has not in self._complete:
                 missing = sorted({*range(size)} - {int(rank) for _, rank in ranks if rank})
                 who = f": rank {ranges(map(str, missing))} of {size} is not among those that came"
