@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from gpu_node.drift.engine.finding import Severity, Who
+from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import Fault
 from gpu_node.drift.engine.subject import Logins, Peers
 
@@ -31,18 +32,19 @@ class Link(NamedTuple):
     explained_by: tuple[str, ...] | None = None
 
 
-def faults(node: str, links: Iterable[Link], spared: Collection[str] = ()) -> Iterator[Fault]:
+def faults(nodes: Nodes, links: Iterable[Link], spared: Collection[str] = ()) -> Iterator[Fault]:
     """Yield a fault for each kind of what is wrong between a node and its peers.
 
     It stops no job where it is about peers that are `spared` alone, such as those to which logins
-    worked all the same.
+    worked all the same, or nodes without GPUs: no rank starts there.
     """
+    spared = {*spared, *nodes.once(_without_gpus)}
     kinds: dict[tuple[str, str, bool, Severity | None], list[Link]] = {}
     for link in links:
         key = (link.kind, link.cause, link.fixable, link.severity)
         kinds.setdefault(key, []).append(link)
     for (_, cause, fixable, severity), alike in kinds.items():
-        about = Logins(node, tuple(_peers(alike)))
+        about = Logins(nodes.name, tuple(_peers(alike)))
         first, is_one = alike[0], len(alike) == 1
         yield Fault(
             subject=about,
@@ -56,6 +58,10 @@ def faults(node: str, links: Iterable[Link], spared: Collection[str] = ()) -> It
             explained_by=first.explained_by,
             stops=any(each.peer not in spared for each in alike),
         )
+
+
+def _without_gpus(nodes: Nodes) -> frozenset[str]:
+    return frozenset(peer.name for peer in nodes.peers if peer.gpus == 0)
 
 
 def _peers(links: Iterable[Link]) -> Iterator[Peers]:

@@ -145,7 +145,7 @@ def not_authorised(at: At) -> Iterator[Fault]:
     known = {each.peer: state_of(each.peer, at.node, at.nodes) for each in refusals}
     let_in = [peer for peer, there in known.items() if there and lets_in_already(there, at.nodes)]
     shown = [_logs_in_by_another(each) if each.peer in let_in else each for each in refusals]
-    yield from faults(at.nodes.name, shown, let_in)
+    yield from faults(at.nodes, shown, let_in)
 
 
 def _logs_in_by_another(link: Link) -> Link:
@@ -360,9 +360,7 @@ def _waits(state: NodeState) -> bool:
 
 @check("ssh.unknown-host-key")
 def unknown_host_key(at: At) -> Iterator[Fault]:
-    yield from faults(
-        at.nodes.name, unknown_keys(at.node, at.wanted, at.nodes), worked(at.node.ssh)
-    )
+    yield from faults(at.nodes, unknown_keys(at.node, at.wanted, at.nodes), worked(at.node.ssh))
 
 
 def unknown_keys(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Link]:
@@ -390,9 +388,7 @@ def unknown_keys(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator
 
 @check("ssh.host-key-changed")
 def host_key_changed(at: At) -> Iterator[Fault]:
-    yield from faults(
-        at.nodes.name, changed_keys(at.node, at.wanted, at.nodes), worked(at.node.ssh)
-    )
+    yield from faults(at.nodes, changed_keys(at.node, at.wanted, at.nodes), worked(at.node.ssh))
 
 
 def changed_keys(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Link]:

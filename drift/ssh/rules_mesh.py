@@ -55,6 +55,7 @@ from gpu_node.inventories.fields.addresses import is_loopback
 from gpu_node.inventories.wanted import NodeWanted
 
 _WAITS = "launchers start their ranks over ssh: this one never starts, and the others wait for it"
+_COPIES = "no rank starts there, and a copy of files from it needs the login"
 _AS_THEY_ARE = "the nodes of the inventory, as they are"
 _MOUNTED = (
     f"{HOSTS} is a mount, as docker and podman make it in a container, and no deploy can replace "
@@ -70,7 +71,7 @@ _PUNISHED = (
 def name_unresolved(at: At) -> Iterator[Fault]:
     links = unresolved(at.node, at.wanted, at.nodes)
     unused = at.nodes.once(names_of) - _used(at.wanted, at.nodes)
-    for fault in faults(at.nodes.name, links, unused):
+    for fault in faults(at.nodes, links, unused):
         is_own = isinstance(fault.subject, Logins) and at.nodes.name in fault.subject.names
         yield fault if fault.stops or is_own else replace(fault, severity="warning")
 
@@ -229,7 +230,7 @@ def no_login(at: At) -> Iterator[Fault]:
     if failed:
         heals = _Repairs(at)
         links = (_refused(peer, failed.get(peer.name), heals) for peer in at.nodes.peers)
-        yield from faults(at.nodes.name, (link for link in links if link is not None))
+        yield from faults(at.nodes, (link for link in links if link is not None))
 
 
 def _refused(peer: Peer, failed: list[Login] | None, repairs: _Repairs) -> Link | None:
@@ -241,7 +242,9 @@ def _refused(peer: Peer, failed: list[Login] | None, repairs: _Repairs) -> Link 
         return None  # the inventory keeps that node out of the mesh
     # As another user no repair of the mesh lets it in.
     other, one = _other_user(peer, repairs.state, state) if state is not None else ("", "")
-    heals = state is not None and not other and repairs.help(peer)
+    # Nor where ssh's own configuration leads elsewhere.
+    led = detour(repairs.state.ssh, peer)
+    heals = state is not None and not other and not led and repairs.help(peer)
     punished = any(each.is_punished for each in failed)
     own = "; ".join(f"by {each.how}: {_outcome(each)}" for each in failed)
     who: Who = "user"
@@ -255,10 +258,10 @@ def _refused(peer: Peer, failed: list[Login] | None, repairs: _Repairs) -> Link 
         peer=peer.name,
         words=other or _without_name(own, peer),
         wanted="a login without a password",
-        cause=_PUNISHED if punished else _WAITS,
+        cause=_PUNISHED if punished else _WAITS if peer.gpus != 0 else _COPIES,
         fix=fix,
         fixable=heals,
-        severity=None if state is not None else "warning",
+        severity=None if state is not None and peer.gpus != 0 else "warning",
         kind=kind,
         fixes=fixes,
         own="" if other else own,

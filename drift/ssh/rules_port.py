@@ -16,7 +16,7 @@ from gpu_node.inventories.wanted import NodeWanted
 
 @check("ssh.port-unset")
 def port_unset(at: At) -> Iterator[Fault]:
-    yield from faults(at.nodes.name, wrong_ports(at.node, at.wanted, at.nodes), worked(at.node.ssh))
+    yield from faults(at.nodes, wrong_ports(at.node, at.wanted, at.nodes), worked(at.node.ssh))
 
 
 def wrong_ports(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Link]:
