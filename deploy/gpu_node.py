@@ -17,6 +17,7 @@ from gpu_node.deploy.engine.planning import plan
 from gpu_node.deploy.engine.proof import prove
 from gpu_node.deploy.engine.summary import announce
 from gpu_node.deploy.env import step as env
+from gpu_node.deploy.host import step as host_settings
 from gpu_node.deploy.limits import step as limits
 from gpu_node.deploy.nccl import step as nccl
 from gpu_node.deploy.network import step as network
@@ -42,6 +43,7 @@ with contained(host):
         workspace.programs(plan=node, **alone(host, "rsync", CHANGE_SECONDS))
         ssh.converge(plan=node, **alone(host, "ssh", CHANGE_SECONDS))
         shm.converge(plan=node, **alone(host, "shm", CHANGE_SECONDS))
+        host_settings.converge(plan=node, **alone(host, "host", CHANGE_SECONDS))
         limits.converge(plan=node, **alone(host, "limits", CHANGE_SECONDS))
         network.converge(plan=node, **alone(host, "network", CHANGE_SECONDS))
         ports.converge(plan=node, **alone(host, "ports", CHANGE_SECONDS))

@@ -23,7 +23,11 @@ NO_FILE = ("unsigned",)
 
 # Values that are mappings: the levels add up, entry by entry, as everywhere in the file. pyinfra
 # takes the nearest level's value as a whole, so that each level's has the entries of those above.
-MAPPINGS = (("toolchain", "packages"), ("env",), ("checks",))
+MAPPINGS = (
+    ("toolchain", "packages"),
+    *(("sysctl",), ("modprobe",), ("services",)),
+    *(("env",), ("checks",)),
+)
 
 # What the hosts know of each other beside how to reach them, where the inventory has it: the value
 # of the first of these keys that a host has.

@@ -28,7 +28,7 @@ from gpu_node.inventories.errors import (
     shown,
 )
 from gpu_node.inventories.fields import kinds as fields
-from gpu_node.inventories.fields import own, switched, variables
+from gpu_node.inventories.fields import own, settings, switched, variables
 from gpu_node.inventories.fields import paths as places
 from gpu_node.inventories.keys import complaints, flat_key, leaf_paths, section, short_of
 from gpu_node.inventories.model import Model
@@ -308,6 +308,9 @@ class Areas(Model):
     firewall: FirewallWanted | None = None
     launcher: LauncherWanted | None = None
     jobs: JobsWanted | None = None
+    sysctl: settings.Sysctls | None = None
+    modprobe: settings.Modules | None = None
+    services: settings.Services | None = None
     env: variables.Variables | None = None
     directories: places.Directories | None = None
     workspace: WorkspaceWanted | None = None

@@ -24,6 +24,7 @@ def edited(
     user: str = "",
     check: str = "",
     confirm_seconds: int = 0,
+    then: str = "",
     shown: Callable[[str], str] = str,
 ) -> Generator[Command, None, str | None]:
     """Yield what replaces a file by the result of `edit`; return that, or None if it stays.
@@ -49,7 +50,7 @@ def edited(
         host.noop(f"{path} {done}")
         return None
     keep_lines(path, old, new, shown)
-    yield replace(path, old, new, check, confirm_seconds, user, again=edit)
+    yield replace(path, old, new, check, confirm_seconds, user, then, again=edit)
     return new
 
 

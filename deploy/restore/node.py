@@ -10,6 +10,7 @@ from gpu_node.deploy.engine.scripts import script, text
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.changes import LONGEST, MOST_SHOWN
 from gpu_node.deploy.files.confirm import CONFIRM_SECONDS, Trial, settled
+from gpu_node.deploy.host.operations import applied
 from gpu_node.deploy.ports.operations import changed
 from gpu_node.deploy.restore.records import (
     MOST_BYTES,
@@ -111,7 +112,7 @@ class NodeFiles:
         """
         path, user, is_removed = target.path, target.user, target.before == ABSENT
         locks_out = is_confirmed(path)
-        reload = text("reload_sshd") if path.startswith(SSHD) else ""
+        reload = text("reload_sshd") if path.startswith(SSHD) else applied(path)
         again = "600" if path.endswith("/.ssh/authorized_keys") else "644"
         copy = "/dev/null" if is_removed else f"{self.top}/{target.backup}{path}"
         command = replacement.put_back(

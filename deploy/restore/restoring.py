@@ -23,6 +23,7 @@ from gpu_node.deploy.restore.records import (
 from gpu_node.deploy.ssh.root import require_sudo
 from gpu_node.facts.ask.gather import NotConnected, chosen, connect, host_data
 from gpu_node.facts.ask.session import ProbeError, close
+from gpu_node.facts.limits.confirmed import SERVICES, SYSCTL
 from gpu_node.facts.ports.state import RECORD
 from gpu_node.facts.probe.records import ABSENT
 from gpu_node.inventories.connection.sudo import SUDO
@@ -32,6 +33,8 @@ from gpu_node.inventories.interrupt import LINE, at_once
 from gpu_node.inventories.plurals import counted, few
 
 _MOST_LISTED, _MOST_COMMANDS = 20, 100
+# With these files a restore puts back what goes on.
+_LIVE_TOO = (RECORD, SYSCTL, SERVICES)
 
 
 class NotRestored(Exception):
@@ -220,7 +223,7 @@ def _live(writes: Sequence[Target]) -> list[str]:
     return [
         f"{path}: {place.live}{f': {place.then}' if place.then else ''}"
         for path, place in found
-        if place is not None and place.live and path != RECORD
+        if place is not None and place.live and path not in _LIVE_TOO
     ]
 
 

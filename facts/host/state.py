@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Literal
 
-from gpu_node.facts.host import newcomer
+from gpu_node.facts.host import newcomer, settings
 from gpu_node.facts.host.newcomer import System
+from gpu_node.facts.host.settings import Modules, Service, Sysctl
 from gpu_node.facts.packages.sources import Held, PackageSource
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, Parsers, State
@@ -54,6 +55,7 @@ def sections(request: ProbeRequest) -> tuple[Section, ...]:
         Section("host.name", shell("host/name"), seconds=8, light=True),
         Section("host.memory", shell("host/memory"), place="last", light=True),
         *of_newcomer,
+        *settings.sections(request),
     )
 
 
@@ -209,6 +211,10 @@ class HostState(State):
     disks: tuple[Disk, ...] | None
     name: Name | None
     mounts: Mounts | None = None
+    # What the inventory names; None: it names nothing.
+    sysctl: Sysctl | None = None
+    modules: Modules | None = None
+    services: dict[str, Service] | None = None
     # What is asked only where a server is to become a node; the id is empty where it has none.
     machine_id: str | None = None
     system: System | None = None
@@ -455,6 +461,7 @@ PARSERS: Parsers = {
     "host.name": ("name", parse_name),
     "host.mounts": ("mounts", parse_mounts),
     **newcomer.PARSERS,
+    **settings.PARSERS,
 }
 
 

@@ -11,8 +11,12 @@ PAM_STACK = "/etc/pam.d/sshd"
 SSHD = "/etc/ssh/sshd_config"
 # Files are read in the order of their names, and the first value of a setting is the one.
 SSHD_FIRST = "/etc/ssh/sshd_config.d/00-gpu-node.conf"
+# What the inventory sets of the kernel and of systemd: services are in no file that systemd reads.
+SYSCTL = "/etc/sysctl.d/zz-gpu-node.conf"
+MODULES = "/etc/modules-load.d/gpu-node.conf"
+SERVICES = "/var/lib/gpu-node/services"
 # Those of the system.
-FILES = frozenset({*OWN_FILES, PAM_STACK, SSHD, SSHD_FIRST})
+FILES = frozenset({*OWN_FILES, PAM_STACK, SSHD, SSHD_FIRST, SYSCTL, MODULES, SERVICES})
 _KEYS = "/.ssh/authorized_keys"
 
 

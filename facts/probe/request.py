@@ -94,7 +94,7 @@ class ProbeRequest:
     `variables` are the environment variables that the inventory sets. `packages` are the driver's
     packages, for apt and for rpm. `workspaces` are the directories that are copied beside
     `workspace`. `joining`: a server is to become a node. `job`: a job is to start. `own_checks` are
-    the site's.
+    the site's. `sysctl`, `modules` and `services` are the names that the inventory has a value for.
     """
 
     environments: Sequence[str] = ()
@@ -118,6 +118,9 @@ class ProbeRequest:
     joining: Joining | None = None
     job: JobAsked | None = None
     own_checks: Sequence[OwnCheck] = ()
+    sysctl: Sequence[str] = ()
+    modules: Sequence[str] = ()
+    services: Sequence[str] = ()
 
     @property
     def copies(self) -> tuple[Copied, ...]:
@@ -161,6 +164,9 @@ def request_of(data: Mapping[str, Any], deep: bool = False) -> ProbeRequest:
             OwnCheck(each["name"], each["command"], each.get("root") is True, each.get("same", ""))
             for each in data.get("own_checks") or ()
         ),
+        sysctl=tuple(data.get("sysctl") or ()),
+        modules=tuple(data.get("modprobe") or ()),
+        services=tuple(data.get("services") or ()),
     )
 
 

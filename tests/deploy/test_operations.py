@@ -112,7 +112,7 @@ def script_shown(name: str, head: str, command: StringCommand, found: str) -> di
     assert alone == (
         name
         not in (
-            *("settle", "remount", "persistence", "as_user", "ssh_modes", "ssh_folder"),
+            *("settle", "settings", "remount", "persistence", "as_user", "ssh_modes", "ssh_folder"),
             *("directory", "directory_below", "workspace", "workspace_backups", "docker_reload"),
         )
     )

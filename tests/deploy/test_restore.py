@@ -22,7 +22,8 @@ from gpu_node.deploy.engine.scripts import as_run, script, text
 from gpu_node.deploy.files import confirm as confirmation
 from gpu_node.deploy.files import replace as replacement
 from gpu_node.deploy.files.confirm import Trial
-from gpu_node.deploy.files.replace import confirm, replace
+from gpu_node.deploy.files.replace import confirm, replace, reread
+from gpu_node.deploy.host import operations as settings
 from gpu_node.deploy.restore import console
 from gpu_node.deploy.restore import node as on_node
 from gpu_node.deploy.restore.node import NodeFiles, Refused, Target
@@ -319,6 +320,55 @@ def test_a_made_file_is_made_again_if_its_removal_locks_out(
     node.begin(SECOND)
     assert node.restore() == 1
     assert kinds(node.keys) == before
+
+
+SYSTEMCTL = """#!/bin/sh
+case $* in
+  (*UnitFileState*) cat "$HERE/file" ;;
+  (*ActiveState*) cat "$HERE/active" ;;
+  (*" enable "*) echo UnitFileState=enabled >"$HERE/file" ;;
+  (*" disable "*) echo UnitFileState=disabled >"$HERE/file" ;;
+  (*" start "*) echo ActiveState=active >"$HERE/active" ;;
+  (*" stop "*) echo ActiveState=inactive >"$HERE/active" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_what_follows_a_file(
+    node: Node,
+    programs: Path,
+    opens: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A service is disabled and stopped again, unless no new session opens then."""
+    monkeypatch.setattr(settings, "_KINDS", {str(node.conf): "service"})
+    monkeypatch.setattr(settings, "BEFORE", f"{node.place}/before-")
+    monkeypatch.setattr(on_node, "is_confirmed", lambda _: True)
+    programs.mkdir()
+    (programs / "systemctl").write_text(SYSTEMCTL.replace("$HERE", str(programs)))
+    (programs / "systemctl").chmod(0o755)
+    sh(f"cd {programs}; echo UnitFileState=disabled >file; echo ActiveState=inactive >active")
+    text, then = "nvidia-persistenced = enabled active\n", settings.applied(str(node.conf))
+    node.write(node.conf, text, confirm_seconds=60, then=then)
+    for command in (reread(str(node.conf)), confirm(str(node.conf))):
+        assert run(command, node.shell).code == 0
+
+    def state() -> str:
+        return " ".join((programs / name).read_text().strip() for name in ("file", "active"))
+
+    ours, before = (
+        "UnitFileState=enabled ActiveState=active",
+        "UnitFileState=disabled ActiveState=inactive",
+    )
+    assert state() == ours
+    node.begin(SECOND)
+    if not opens:
+        monkeypatch.setattr(confirmation, "not_kept", lambda *_, **__: "no new session")
+    assert node.restore() == (0 if opens else 1), capsys.readouterr().err
+    assert state() == (before if opens else ours)
+    assert node.conf.exists() is not opens
 
 
 # What a user puts in the place of that user's own file after the run, and what it leads to.

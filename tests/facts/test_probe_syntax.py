@@ -11,6 +11,7 @@ import pytest
 
 from gpu_node.deploy.env.operations import BASH_CHECK
 from gpu_node.deploy.shm.operations import _VERIFY
+from gpu_node.facts.host import settings
 from gpu_node.facts.job import state as job
 from gpu_node.facts.nccl import state as nccl
 from gpu_node.facts.node import SECTIONS
@@ -44,6 +45,7 @@ ENVIRONMENT = nccl.sections(ProbeRequest(environments=["/e"]))[-1]
 NAMED = ProbeRequest(
     nodes=(Peer(name="a", address="192.0.2.1"), Peer(name="b", address="::2", port=2))
 )
+SET = ProbeRequest(sysctl=("vm.x", "vm.y"), modules=("a_b", "c"), services=("a", "b"))
 JOB = ProbeRequest(user="train", trains_apart=True, job=JobAsked(programs=("torchrun",)))
 PIECES = {
     "the whole probe": render(SECTIONS),
@@ -54,6 +56,7 @@ PIECES = {
     # What is asked about others is left out where there are none.
     **{f"{each.name} of two nodes": each.command for each in mesh.sections(NAMED)},
     **{f"{each.name} of a newcomer": each.command for each in preflight.SECTIONS},
+    **{each.name: each.command for each in settings.sections(SET)},
     **{f"{each.name} of a job": each.command for each in job.sections(JOB)},
     "what runs as its owner": OWNER,
     "what an environment is asked": "\n".join(text for _, text in ENVIRONMENT.shared[1:]),

@@ -1,0 +1,17 @@
+# Prints settings of the kernel as they are (`PATH:VALUE` below /proc/sys, `lacks PATH`), and the lines of files that
+# set one (`FILE:LINE`). Of two files with one name systemd reads the one in the first folder.
+# Variables: names (paths below /proc/sys), keys (their pattern in a file).
+# shellcheck disable=SC2086 # they are words
+cd /proc/sys || exit 1
+for each in $names; do [ -e "$each" ] || echo "lacks $each"; done
+grep -sH '' $names
+seen=/
+set --
+for each in /etc/sysctl.d/*.conf /run/sysctl.d/*.conf /usr/local/lib/sysctl.d/*.conf /usr/lib/sysctl.d/*.conf \
+  /lib/sysctl.d/*.conf; do
+  case $seen in (*"/${each##*/}/"*) continue ;; esac
+  seen=$seen${each##*/}/
+  [ ! -f "$each" ] || set -- "$@" "$each"
+done
+grep -sHE "^[[:space:]]*-?[[:space:]]*($keys)[[:space:]]*=" "$@" /etc/sysctl.conf
+:
