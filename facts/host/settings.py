@@ -1,7 +1,7 @@
 """What the inventory names of the system: settings and modules of the kernel, and services."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from pydantic import Field
@@ -13,6 +13,7 @@ from gpu_node.facts.probe.readers import by_word
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,200}")
 _SET = re.compile(r"(/[^:]{1,200}):\s*-?\s*([a-z0-9_./-]{1,200}?)\s*=\s*(.{0,200})")
 _MODULE = re.compile(r"(builtin|dep):/(.{1,60})\.ko")
 
@@ -66,20 +67,23 @@ class Service(State):
 
 def sections(request: ProbeRequest) -> Iterator[Section]:
     """Yield what is asked where the inventory names something."""
-    if request.sysctl:
-        names = [each.replace(".", "/") for each in request.sysctl]
-        given = assigned(names=" ".join(names), keys=_any(names, "/", "[./]"))
-        yield Section("host.sysctl", given + shell("host/sysctl"), root=True, light=True)
-    if request.modules:
-        given = assigned(names=" ".join(request.modules), keys=_any(request.modules, "_", "[_-]"))
-        yield Section("host.modules", given + shell("host/modules"), light=True)
-    if request.services:
-        given = assigned(names=" ".join(request.services))
-        yield Section("host.services", given + shell("host/services"))
+    asked = {
+        "sysctl": [each.replace(".", "/") for each in filter(_is_name, request.sysctl)],
+        "modules": [*filter(_is_name, request.modules)],
+        "services": [*filter(_is_name, request.services)],
+    }
+    for kind, names in asked.items():
+        # In a file / may be a dot, and _ of a module a hyphen.
+        keys = "|".join(each.replace("/", "[./]").replace("_", "[_-]") for each in names)
+        given = assigned(names=" ".join(names), keys=keys)
+        command, is_light = given + shell(f"host/{kind}"), kind != "services"
+        if names:
+            yield Section(f"host.{kind}", command, root=kind == "sysctl", light=is_light)
 
 
-def _any(names: Iterable[str], sign: str, spelled: str) -> str:
-    return "|".join(each.replace(sign, spelled) for each in names)
+def _is_name(name: object) -> bool:
+    """Whether it is a word of sh that is no option; the model of an inventory takes no other."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
 
 
 def parse_sysctl(text: str) -> Sysctl:

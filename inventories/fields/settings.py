@@ -59,6 +59,12 @@ def _module(name: object) -> str:
     return name
 
 
+def _true(value: object) -> bool:
+    if value is not True:
+        raise ValueError("")
+    return value
+
+
 Sysctls = Annotated[
     dict[
         Annotated[str, BeforeValidator(_setting)],
@@ -80,7 +86,7 @@ Services = Annotated[
     ),
 ]
 Modules = Annotated[
-    dict[Annotated[str, BeforeValidator(_module)], Literal[True]],
+    dict[Annotated[str, BeforeValidator(_module)], Annotated[bool, BeforeValidator(_true)]],
     Field(
         examples=[{"nvidia_peermem": True}],
         description="modules with true, such as {nvidia_peermem: true}",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpu_node.facts.host import settings
 from gpu_node.facts.job import state as job
 from gpu_node.facts.limits import state as limits
 from gpu_node.facts.node import AREA_FACTS, SECTIONS
@@ -21,7 +22,9 @@ def test_each_section_has_a_case() -> None:
     """A section without a recorded or described answer is not tested, but a row has its own."""
     apart = limits.sections(ProbeRequest(user="train", trains_apart=True))
     of_job = job.sections(ProbeRequest(job=JobAsked(programs=("torchrun",))))
-    every = {section.name for section in (*SECTIONS, *apart, *of_job, *preflight.SECTIONS)}
+    named = settings.sections(ProbeRequest(sysctl=["vm.x"], modules=["x"], services=["x"]))
+    asked = (*SECTIONS, *apart, *of_job, *named, *preflight.SECTIONS)
+    every = {section.name for section in asked}
     rows = {row.section.name for area in AREA_FACTS for row in rows_of(area)}
     assert every - rows <= {case.subject for case in ALL} <= every
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_node.facts.host import settings
 from gpu_node.facts.node import sections
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.facts.probe.protocol import Section, read, render
@@ -108,6 +109,18 @@ def test_a_large_cluster_costs_a_node_no_more(
         for nodes in (2, 200)
     )
     assert abs(many - few) <= 5  # a text of more than 4 KiB is written by one more process
+
+
+def test_each_setting_costs_no_process(machine: dict[str, str], tmp_path: Path) -> None:
+    """Twenty names of each kind cost as many as two."""
+
+    def cost(count: int) -> int:
+        names = [f"vm.n{number}" for number in range(count)]
+        words = [each.replace(".", "_") for each in names]
+        asked = settings.sections(ProbeRequest(sysctl=names, modules=words, services=words))
+        return counted([*asked], machine, tmp_path)
+
+    assert cost(20) == cost(2) <= 40
 
 
 def test_light_sections_share_a_shell(machine: dict[str, str], tmp_path: Path) -> None:

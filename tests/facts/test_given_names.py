@@ -75,6 +75,9 @@ def request(words: Sequence[str], good: str, user: str = "") -> ProbeRequest:
         job=job(words, good, folder=words[0]),
         # The model of an inventory takes no other names; the command is sh as it is.
         own_checks=[OwnCheck("name", shlex.join(["echo", *words]))],
+        sysctl=[*words, "vm.swappiness"],
+        modules=[*words, "loop"],
+        services=[*words, "ssh"],
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_node.facts.probe.request import request_of
 from gpu_node.inventories.errors import InventoryError
 from gpu_node.inventories.fields.sizes import format_size, parse_size
 from gpu_node.inventories.fields.switched import Off
@@ -148,6 +149,28 @@ def test_levels_of_checks(tmp_path: Path) -> None:
     assert cluster.hosts["b"].wanted.checks == {"shm": True, "ssh": False}
     for name, host in cluster.hosts.items():
         assert NodeWanted.from_data(cluster.data_of(name)).checks == host.wanted.checks
+
+
+def test_levels_of_settings(tmp_path: Path) -> None:
+    """They add up, and the nearest level's value counts; numbers are as the kernel shows them."""
+    file = tmp_path / "c.yml"
+    file.write_text(
+        "cluster: c\n"
+        "defaults: {sysctl: {vm.swappiness: 1, net.ipv4.tcp_rmem: [4096, 131072, 6291456]}}\n"
+        "groups: {g: {services: {tuned: enabled}, modprobe: {nvidia_peermem: true}}}\n"
+        "hosts:\n"
+        "  a: {address: 10.0.0.4, group: g, sysctl: {vm.swappiness: 10, kernel.pid_max: '65536'}}\n"
+        "  b: {address: 10.0.0.5, services: {nvidia-dcgm: enabled}}\n"
+    )
+    cluster = load(file)
+    for name, host in cluster.hosts.items():
+        assert NodeWanted.from_data(cluster.data_of(name)) == host.wanted
+        assert request_of(cluster.data_of(name)).sysctl == (*(host.wanted.sysctl or ()),)
+    wanted = cluster.hosts["a"].wanted
+    shared = {"net.ipv4.tcp_rmem": "4096 131072 6291456"}
+    assert wanted.sysctl == {"vm.swappiness": "10", "kernel.pid_max": "65536", **shared}
+    assert (wanted.services, wanted.modprobe) == ({"tuned": "enabled"}, {"nvidia_peermem": True})
+    assert cluster.hosts["b"].wanted.sysctl == {"vm.swappiness": "1", **shared}
 
 
 def test_the_flat_keys() -> None:
