@@ -72,8 +72,8 @@ def _ceiling(least: Ceiling, expected: int, severity: Severity | None) -> Fault:
 def _raised(place: str, expected: int) -> tuple[str, str]:
     """Return what a limit is called, and the command that raises it."""
     if place.startswith("kernel."):
-        setting = f"{place} = {expected}"
-        return place, f"sysctl -w {place}={expected}, and write '{setting}' in /etc/sysctl.d"
+        key = f"sysctl: {{{place}: {expected}}}"
+        return place, f"sysctl -w {place}={expected}, and {key} in the inventory"
     unit = _SLICE.search(place)
     if unit is None:
         return "pids.max", (

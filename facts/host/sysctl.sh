@@ -1,10 +1,12 @@
 # Prints settings of the kernel as they are (`PATH:VALUE` below /proc/sys, `lacks PATH`), and the lines of files that
 # set one (`FILE:LINE`). Of two files with one name systemd reads the one in the first folder.
 # Variables: names (paths below /proc/sys), keys (their pattern in a file).
-# shellcheck disable=SC2086 # they are words
 cd /proc/sys || exit 1
-for each in $names; do [ -e "$each" ] || echo "lacks $each"; done
-grep -sH '' $names
+set --
+for each in $names; do
+  if [ -e "$each" ]; then set -- "$@" "$each"; else echo "lacks $each"; fi
+done
+grep -sH '' "$@" /dev/null
 seen=/
 set --
 for each in /etc/sysctl.d/*.conf /run/sysctl.d/*.conf /usr/local/lib/sysctl.d/*.conf /usr/lib/sysctl.d/*.conf \

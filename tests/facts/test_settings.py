@@ -70,8 +70,8 @@ def folder(tmp_path: Path, programs: Path) -> Path:
 
 SYSTEMCTL = """[ "$*" = "show -p LoadState -p UnitFileState -p ActiveState -p Type -p Result \
 nvidia-dcgm.service nowhere.service" ] || exit 1
-printf '%s\\n' Type=simple Result=success LoadState=loaded ActiveState=active UnitFileState=disabled '' \
-LoadState=not-found ActiveState=inactive"""
+printf '%s\\n' Type=simple Result=success LoadState=loaded ActiveState=active UnitFileState=disabled \
+'' LoadState=not-found ActiveState=inactive"""
 
 
 def test_settings(folder: Path, shell: str) -> None:
