@@ -36,11 +36,7 @@ case $kind in
       case $2 in (enabled*) verb=enable ;; (*) verb=disable ;; esac
       systemctl --no-reload "$verb" "$1.service" || return
       case $2 in (*inactive) verb=stop ;; (*) verb=start ;; esac
-      systemctl --no-block "$verb" "$1.service" || return
-      for _ in 1 2 3 4 5; do
-        sleep 1
-        case $(shown "$1" ActiveState) in (activating | deactivating) ;; (*) return 0 ;; esac
-      done
+      systemctl --no-block "$verb" "$1.service" && sleep 2
     }
     ;;
 esac

@@ -12,7 +12,7 @@ from typing import Literal
 
 from gpu_node.facts.host import newcomer, settings
 from gpu_node.facts.host.newcomer import System
-from gpu_node.facts.host.settings import Modules, Service, Sysctl
+from gpu_node.facts.host.settings import Setting
 from gpu_node.facts.packages.sources import Held, PackageSource
 from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import AreaFact, Parsers, State
@@ -212,9 +212,9 @@ class HostState(State):
     name: Name | None
     mounts: Mounts | None = None
     # What the inventory names; None: it names nothing.
-    sysctl: Sysctl | None = None
-    modules: Modules | None = None
-    services: dict[str, Service] | None = None
+    sysctl: tuple[Setting, ...] | None = None
+    modules: tuple[Setting, ...] | None = None
+    services: tuple[Setting, ...] | None = None
     # What is asked only where a server is to become a node; the id is empty where it has none.
     machine_id: str | None = None
     system: System | None = None

@@ -9,7 +9,7 @@ import pytest
 from pyinfra.api import StringCommand
 
 from gpu_node.facts.host import settings
-from gpu_node.facts.host.settings import Modules, Service, SetBy, Sysctl
+from gpu_node.facts.host.settings import Setting
 from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.probe.request import ProbeRequest
 from tests.node_scripts import run_apart
@@ -70,45 +70,57 @@ def folder(tmp_path: Path, programs: Path) -> Path:
 
 SYSTEMCTL = """[ "$*" = "show -p LoadState -p UnitFileState -p ActiveState -p Type -p Result \
 nvidia-dcgm.service nowhere.service" ] || exit 1
-printf '%s\\n' Type=simple Result=success LoadState=loaded ActiveState=active UnitFileState=disabled \
-'' LoadState=not-found ActiveState=inactive"""
+printf '%s\\n' Type=simple Result=success LoadState=loaded ActiveState=active \
+UnitFileState=disabled '' LoadState=not-found ActiveState=inactive"""
+
+
+def rows(name: str, shell: str, folder: Path, *more: str) -> dict[str, Setting]:
+    """What a section gives."""
+    _, read = settings.PARSERS[name]
+    return {each.name: each for each in read(run(ASKED[name], shell, folder, *more))}
 
 
 def test_settings(folder: Path, shell: str) -> None:
-    """As the kernel has them, and as files set them: a file masks one of its name, a link too."""
-    masks = "ln -s /dev/null /run/sysctl.d/30-lib.conf"
-    found = settings.parse_sysctl(run(ASKED["host.sysctl"], shell, folder))
-    lines = [("20-run", "net.ipv4.conf.all.rp_filter", "2"), ("30-lib", "vm.swappiness", "3")]
-    own = [("zz-gpu-node", "vm.swappiness", "10"), ("", "vm.swappiness", "60")]
-    assert [(file_of(each), each.name, each.value) for each in found.lines] == [*lines, *own]
-    assert (found.values["vm.swappiness"], found.lacks) == ("60", ("vm.nowhere",))
-    assert found.values["net.ipv4.conf.all.rp_filter"].isdecimal()
-    masked = settings.parse_sysctl(run(ASKED["host.sysctl"], shell, folder, masks))
-    assert [file_of(each) for each in masked.lines] == ["20-run", "zz-gpu-node", ""]
-
-
-def file_of(line: SetBy) -> str:
-    """The name of a file in a folder of settings."""
-    return line.file.rpartition("sysctl.d/")[2].removesuffix(".conf").removeprefix("/etc/sysctl")
+    """As the kernel has them, and as the last file sets them: one masks others of its name."""
+    found = rows("host.sysctl", shell, folder)
+    swap = Setting(name="vm.swappiness", can=True, now="60", boot="60", file="/etc/sysctl.conf")
+    assert found["vm.swappiness"] == swap
+    assert found["vm.nowhere"] == Setting(name="vm.nowhere")
+    filter_ = found["net.ipv4.conf.all.rp_filter"]
+    assert (filter_.can, filter_.boot, filter_.file) == (True, "2", "/run/sysctl.d/20-run.conf")
+    less = [": >/etc/sysctl.conf"]
+    for file, value in {
+        "/etc/sysctl.d/zz-gpu-node.conf": "10",
+        "/usr/lib/sysctl.d/30-lib.conf": "3",
+        "": None,
+    }.items():
+        row = rows("host.sysctl", shell, folder, *less)["vm.swappiness"]
+        assert (row.boot, row.file or "") == (value, file)
+        # A link to /dev/null in another folder masks the file.
+        less.append(f"ln -sf /dev/null /etc/sysctl.d/{file.rpartition('/')[2]}")
 
 
 def test_modules(folder: Path, shell: str) -> None:
     """Spelled as in the kernel or as in files."""
-    loaded = "mkdir /sys/module/nvidia_peermem"
-    found = settings.parse_modules(run(ASKED["host.modules"], shell, folder, loaded))
-    one = ("nvidia_peermem",)
-    assert found == Modules(loaded=one, builtin=("tun",), there=one, at_boot=one)
+    found = rows("host.modules", shell, folder, "mkdir /sys/module/nvidia_peermem")
+    on = Setting(name="", can=True, now="loaded", boot="loaded")
+    builtin = "/lib/modules/6.1-test/modules.builtin"
+    assert found == {
+        "nvidia_peermem": on.model_copy(
+            update={"name": "nvidia_peermem", "file": "/etc/modules-load.d/a.conf"}
+        ),
+        "tun": on.model_copy(update={"name": "tun", "file": builtin}),
+        "gone": Setting(name="gone"),
+    }
+    assert rows("host.modules", shell, folder)["nvidia_peermem"].now is None
 
 
 def test_services(folder: Path, shell: str) -> None:
     """In the order in which they were asked about; without systemd there are none."""
-    section = ASKED["host.services"]
-    assert settings.parse_services(run(section, shell, folder)) == {}
-    found = run(section, shell, folder, "mkdir /run/systemd/system")
-    runs = Service(load="loaded", file="disabled", active="active", kind="simple", result="success")
-    assert settings.parse_services(found) == {
-        "nvidia-dcgm": runs,
-        "nowhere": Service(load="not-found", active="inactive"),
+    assert rows("host.services", shell, folder) == {}
+    assert rows("host.services", shell, folder, "mkdir /run/systemd/system") == {
+        "nvidia-dcgm": Setting(name="nvidia-dcgm", can=True, now="running", boot="disabled"),
+        "nowhere": Setting(name="nowhere", now="not-found", boot="not-found"),
     }
 
 
@@ -118,4 +130,3 @@ def test_a_name_that_is_no_word_is_not_asked_about() -> None:
     request = ProbeRequest(sysctl=words, modules=words, services=words)  # type: ignore[arg-type]
     assert [*settings.sections(request)] == []
     assert [*settings.sections(ProbeRequest())] == []
-    assert settings.parse_sysctl("") == Sysctl()
