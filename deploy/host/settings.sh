@@ -14,7 +14,7 @@ case $kind in
   (sysctl)
     path() { printf '/proc/sys/%s\n' "$1" | tr . /; }
     now() { awk 'NR == 1 { $1 = $1; print }' "$(path "$1")" 2>/dev/null; }
-    become() { printf '%s\n' "$2" >"$(path "$1")"; }
+    become() { { printf '%s\n' "$2" >"$(path "$1")"; } 2>/dev/null || { echo 'the kernel refuses it'; return 1; }; }
     ;;
   (module)
     # A job may use one that is loaded: it stays. One that is part of the kernel may have no folder.
@@ -54,7 +54,7 @@ for name in $all; do
     [ "$has" != "$value" ] || continue
   fi
   failed=yes
-  echo "gpu-node: $name: ${value:+is not $value: }$(printf '%s\n' "${why:-refused}" | tail -n 1)" >&2
+  echo "gpu-node: $name: ${value:+is not $value: }$(printf '%s\n' "$why" | tail -n 1)" >&2
 done
 [ -z "$failed" ] || exit 1
 # The record keeps what the file has.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from pathlib import Path
 
@@ -156,8 +155,7 @@ def test_a_kernel(tmp_path: Path, shell: str) -> None:
     ]
     done = as_root(["unshare", "--net", "bash", "-c", "\n".join(lines)], check=False)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr.startswith(f"gpu-node: {name}: is not 99999: ")
-    assert re.search("Invalid argument|I/O error|refused", done.stderr)
+    assert done.stderr == f"gpu-node: {name}: is not 99999: the kernel refuses it\n"
 
 
 HOSTILE = """\
@@ -265,7 +263,7 @@ def test_it_is_undone(ours: Machine, backups: Path, shell: str) -> None:
 def test_it_is_undone_in_time(ours: Machine, backups: Path, shell: str) -> None:
     """By the node alone."""
     path, then = str(ours.file), applied(str(ours.file))
-    change = replace(path, ABSENT, "new = enabled active\n", confirm_seconds=2, then=then)
+    change = replace(path, ABSENT, "new = enabled active\n", confirm_seconds=8, then=then)
     assert run(change, shell).code == 0
     assert run(reread(path), shell).code == 0
     assert until(lambda: ours.state("new") == ("disabled", "inactive"))
