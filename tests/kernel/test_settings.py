@@ -15,7 +15,7 @@ pytestmark = pytest.mark.kernel
 STATE = saved.BOOTED
 WANTED = {
     "sysctl": {"vm.max_map_count": 262144, "net.core.somaxconn": 5000},
-    "modprobe": {"dummy": True},
+    "modprobe": {"nfsd": True},
     "services": {"idle": "enabled"},
 }
 DATA = [word for key, value in WANTED.items() for word in ("--data", f"{key}={json.dumps(value)}")]
@@ -45,14 +45,14 @@ def test_a_machine(machine: Machine, inventory: str) -> None:
     assert done.code == 0, done.err
     after = machine.read(STATE_NOW).split()
     assert after[:4] == ["262144", "5000", "enabled", "active"] and len(after) == 6
-    assert machine.run("[ -d /sys/module/dummy ]").returncode == 0
+    assert machine.run("[ -d /sys/module/nfsd ]").returncode == 0
     inodes = machine.read(f"stat -c %i {FILES}")
     assert products.deploy(inventory, "--data", "areas=host", *DATA).code == 0
     assert machine.read(f"stat -c %i {FILES}") == inodes
     back = run("gpu-node", "restore", inventory, machine.name, "-y")
     assert back.code == 0, back.err
     assert machine.read(STATE_NOW) == before
-    assert machine.run("[ -d /sys/module/dummy ]").returncode == 0
+    assert machine.run("[ -d /sys/module/nfsd ]").returncode == 0
 
 
 def test_a_value_that_the_kernel_refuses(machine: Machine, inventory: str) -> None:
