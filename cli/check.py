@@ -25,9 +25,6 @@ _SHOWS = "write the address of the node: there, ip address shows it"
 _NAMELESS = "that of ssh's configuration"
 _OTHER_USER = "no key is let in as another user, so no login works between them"
 _ONE_USER = "give all one user that each node has, such as launcher: {{user: {}}}"
-# Of pyinfra's key that would have them accepted unseen.
-_CHECKED = "host keys are always checked"
-_PINNED = "remove it; gpu-node init and onboard show the keys, and pin them"
 
 
 @click.command(short_help="Check INVENTORY alone; contacts no node.")
@@ -38,8 +35,9 @@ def check(inventory: str) -> None:
     INVENTORY is pyinfra's file (lab.py) or the cluster file (lab.yml). Lists all errors: file,
     line, key, what is found, what is allowed, and what to write. Warns of an address by which each
     machine means itself, in a cluster of several nodes, of a mesh whose nodes have different
-    training users, of groups without hosts, of a GPU model that no known name has, of checks that
-    are on again because the last day of their entry is over, and of host keys that are not checked.
+    training users, of groups without hosts, of a GPU model that no known name has, of keys without
+    effect, of variables that belong to one job, of a proxy on the node itself, of checks that are
+    on again because the last day of their entry is over, and of host keys that are not checked.
 
     \b
     Exit status:  0 no error   1 an error
@@ -53,9 +51,11 @@ def check(inventory: str) -> None:
         from gpu_node.drift.ranges import ranges
         from gpu_node.facts.ask.gather import named_groups
         from gpu_node.facts.probe.request import request_of
+        from gpu_node.inventories.checks.files import HOST_KEYS, PINNED, unreadable_of_data
         from gpu_node.inventories.connection.commands import password_shown
         from gpu_node.inventories.errors import InventoryError, dotted, shown, worded
         from gpu_node.inventories.fields.addresses import is_loopback
+        from gpu_node.inventories.schema import shared
         from gpu_node.inventories.servers_csv import LOOPBACK
         from gpu_node.inventories.value_places import ValuePlaces
         from gpu_node.inventories.wanted import NodeWanted
@@ -63,6 +63,7 @@ def check(inventory: str) -> None:
     ruled_out: dict[tuple[str, str], list[str]] = {}
     warnings: dict[str, None] = {}
     users: dict[str, list[str]] = {}
+    has_effects: dict[str, bool] = {}
     try:
         hosts = named_groups(inventory)
     except (PyinfraError, OSError) as error:
@@ -73,9 +74,12 @@ def check(inventory: str) -> None:
             wanted = NodeWanted.from_data(data)
             if wrong := password_shown(data):
                 raise InventoryError([wrong], ["_sudo_password"])
+            for problem in unreadable_of_data(data):
+                place = places.of(name, groups, problem.path, data)
+                problems.append(f"{place}: {name}: {dotted(problem.path)}: {problem}")
             key = "ssh_strict_host_key_checking"
             if (value := data.get(key, "yes")) != "yes":
-                wrong = worded(shown(value), _CHECKED, "yes", _PINNED)
+                wrong = worded(shown(value), HOST_KEYS, "yes", PINNED)
                 warnings[f"{places.of(name, groups, (key,), data)}: {key}: {wrong}"] = None
             for check, text in _over(wanted.checks or {}):
                 warnings[f"{places.of(name, groups, ('checks', check), data)}: {text}"] = None
@@ -86,15 +90,23 @@ def check(inventory: str) -> None:
                 wrong = worded(shown(address), _ITSELF, "one that other nodes reach", _SHOWS)
                 place = places.of(name, groups, ("address",), data)
                 warnings[f"{place}: {name}: address: {wrong}"] = None
-            for problem in doubtful(wanted):
+            for problem, has_effect in doubtful(wanted):
                 place = places.of(name, groups, problem.path, data)
-                warnings[f"{place}: {dotted(problem.path)}: {problem}"] = None
+                text = f"{place}: {dotted(problem.path)}: {problem}"
+                has_effects[text] = has_effects.get(text, False) or has_effect
             for problem in impossible(wanted):
                 place = places.of(name, groups, problem.path, data)
                 text = f"{dotted(problem.path)}: {problem}"
                 ruled_out.setdefault((place, text), []).append(name)
         except InventoryError as error:
             problems += places.explained(error, name, groups, data)
+    warnings.update((text, None) for text, is_so in has_effects.items() if not is_so)
+    logins = {
+        name: (data.get("ssh_hostname") or name, data.get("ssh_port") or 22)
+        for name, (data, _) in hosts.items()
+    }
+    for name, _, problem in shared(logins):
+        problems.append(f"{inventory}: {name}: {dotted(problem.path)}: {problem}")
     problems += [f"{at}: {ranges(names)}: {text}" for (at, text), names in ruled_out.items()]
     if len(users) > 1:
         by = "; ".join(f"{user or _NAMELESS} on {ranges(names)}" for user, names in users.items())

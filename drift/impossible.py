@@ -1,6 +1,6 @@
-"""What an inventory wants and no node can have, by the tables of data/ alone."""
+"""What an inventory wants and no node can have, by the tables of data/ alone, or seldom means."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpu_node.drift.driver.target import (
     against_gpu,
@@ -14,11 +14,22 @@ from gpu_node.drift.driver.target import (
 from gpu_node.drift.tables import capability, is_model, known_models, short_model
 from gpu_node.drift.toolchain.rules_jobs import FLASH, lacking
 from gpu_node.drift.toolchain.rules_jobs import shown as capable
-from gpu_node.inventories.errors import Problem, shown
+from gpu_node.facts.env.proxies import VARIABLE, is_local
+from gpu_node.inventories.advice import nested
+from gpu_node.inventories.errors import KeyPath, Problem, at, dotted, shown
+from gpu_node.inventories.keys import examples
+from gpu_node.inventories.nccl_variables import LAUNCHER, table
 from gpu_node.inventories.wanted import NodeWanted
 
 # Branches are some 30 apart a year: one that is so far ahead of the tables is none of this decade.
 _AHEAD = 100
+# Keys, each with one without which nothing reads it.
+_NEEDS: tuple[tuple[KeyPath, KeyPath], ...] = (
+    (("toolchain", "packages"), ("nccl", "environments")),
+    (("nccl", "copy_from"), ("nccl", "environments")),
+    (("jobs", "offload"), ("jobs", "parameters")),
+    (("jobs", "offload"), ("jobs", "zero")),
+)
 # What is taken for a digit, and what parts the words of a name.
 _LIKE_DIGITS = str.maketrans("OIL", "011", " -_.")
 
@@ -51,15 +62,51 @@ def impossible(wanted: NodeWanted) -> Iterator[Problem]:
             yield Problem(("jobs", key), found, why, "", f"use {need.works}")
 
 
-def doubtful(wanted: NodeWanted) -> Iterator[Problem]:
+def doubtful(wanted: NodeWanted) -> Iterator[tuple[Problem, bool]]:
+    """Yield what is seldom meant, and whether it has its effect on this node all the same."""
+    for problem in (*_unknown_model(wanted), *_variables(wanted.env or {}), *_proxies(wanted)):
+        yield problem, False
+    written = wanted.model_dump(exclude_none=True)
+    for path, needed in _NEEDS:
+        if (value := at(written, path)) is not None:
+            example = nested(needed, next(examples(NodeWanted, needed)))
+            why, then = f"no effect without {dotted(needed)}", f"write {example} too, or remove it"
+            yield Problem(path, shown(value), why, "", then), at(written, needed) is not None
+
+
+def _unknown_model(wanted: NodeWanted) -> Iterator[Problem]:
     """Yield a model that no known name has as it is written: V100 32GB for Tesla V100-PCIE-32GB."""
     gpu = wanted.gpu.model if wanted.gpu and not wanted.is_cpu_node else ""
-    model = short_model(gpu) or ""
-    names = dict.fromkeys(name for name in models_by_id().values() if short_model(name) == model)
-    if names and not any(is_model(name, gpu) for name in names):
+    model, known = short_model(gpu), models_by_id().values()
+    names = dict.fromkeys(name for name in known if model in (None, short_model(name)))
+    if not gpu or _meant(gpu) or not names or any(is_model(name, gpu) for name in names):
+        return
+    why, then = "no known GPU has this name", "write a name that nvidia-smi -L prints there"
+    allowed = "a name that nvidia-smi -L prints, or a part of it"
+    if model:
         why = "no known name of this model has it"
         then = f"write model: {model}, or a name of nvidia-smi"
-        yield Problem(("gpu", "model"), shown(gpu), why, f"a part of {', '.join(names)}", then)
+        allowed = f"a part of {', '.join(names)}"
+    yield Problem(("gpu", "model"), shown(gpu), why, allowed, then)
+
+
+def _variables(env: Mapping[str, str]) -> Iterator[Problem]:
+    for name, value in env.items():
+        if (row := table().get(name)) and row.kind == LAUNCHER:
+            then = "remove it, unless every job is to have this value"
+            yield Problem(("env", name), shown(value), row.note, "", then)
+
+
+def _proxies(wanted: NodeWanted) -> Iterator[Problem]:
+    env = wanted.env or {}
+    urls: dict[KeyPath, str] = {("env", key): env[key] for key in env if VARIABLE.fullmatch(key)}
+    if wanted.proxy:
+        urls["proxy", "url"] = wanted.proxy.url
+    for path, url in urls.items():
+        if is_local(url):
+            why = "on a node this is the node itself, not your machine"
+            then = "write an address that the nodes reach, unless the proxy runs on each node"
+            yield Problem(path, shown(url), why, "", then)
 
 
 def _meant(gpu: str) -> str:

@@ -14,6 +14,8 @@ from gpu_node.inventories.versions import numbers
 _TABLE = Path(__file__).parent / "nccl_env.tsv"
 # Classes of names that no library reads, and never did.
 NEVER = "never-existed"
+# The class of names whose values belong to one process or job.
+LAUNCHER = "launcher"
 # Those of names that were read once.
 GONE = ("removed", "documented-but-gone", "torch-old-name", "torch-removed")
 # Classes whose names were looked for in each NCCL release: without `since`, older than all.

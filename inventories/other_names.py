@@ -56,9 +56,9 @@ def of_no_key(name: str) -> str:
 
 def login_key(name: str) -> str:
     """Return pyinfra's key for a name that a login has with Ansible or ssh; empty for another."""
-    word = re.sub("^(ansible_)?(ssh_)?", "", name)
+    word = re.sub("^(ansible_)?(ssh_)?", "", name.lower())
     keys = {"address": "ssh_hostname", **SSH_KEYS} if word != name else {}
-    word = re.sub("[-_. ]", "", word.lower())
+    word = re.sub("[-_. ]", "", word)
     return next((each for key, each in keys.items() if word in _names((key,))), "")
 
 

@@ -2,7 +2,7 @@
 
 import ipaddress
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -336,17 +336,24 @@ def _bad_groups(document: Document) -> Iterator[Problem]:
 
 
 def _shared_addresses(document: Document) -> Iterator[Problem]:
-    first: dict[str, str] = {}
-    for name, entry in _entries(document, "hosts").items():
-        address = at(entry, ("address",))
-        if not isinstance(address, str):
-            continue
-        owner = first.setdefault(one_spelling(address), name)
+    hosts = _entries(document, "hosts")
+    addresses = {name: at(entry, ("address",)) for name, entry in hosts.items()}
+    given = {name: (each, 0) for name, each in addresses.items() if isinstance(each, str)}
+    for name, owner, problem in shared(given):
+        line = document.line(("hosts", owner, "address"))
+        why = f"hosts.{owner} has it too, on line {line}"
+        yield problem._replace(path=("hosts", name, "address"), why=why)
+
+
+def shared(logins: Mapping[str, tuple[str, int]]) -> Iterator[tuple[str, str, Problem]]:
+    """Yield each host whose address and port another one before it has, and that one."""
+    first: dict[tuple[str, int], str] = {}
+    for name, (address, port) in logins.items():
+        owner = first.setdefault((one_spelling(address), port), name)
         if owner != name:
-            line = document.line(("hosts", owner, "address"))
-            why = f"hosts.{owner} has it too, on line {line}"
             allowed, then = "one address a host", f"write the address of {name} itself"
-            yield Problem(("hosts", name, "address"), shown(address), why, allowed, then)
+            why = f"{owner} has it too"
+            yield name, owner, Problem(("ssh_hostname",), shown(address), why, allowed, then)
 
 
 def one_spelling(address: str) -> str:

@@ -39,6 +39,7 @@ NO_GPU = "none"
 # As near as `shm_siz` is; `docker_version`, which another deploy may have, is not.
 _NEAR = 0.88
 _nearest = cache(nearest)
+_OF_A_LOGIN = re.compile("ssh(?!d)|ansible_|_?(sudo|su|doas)(_|$)", re.IGNORECASE)
 
 
 class GpuWanted(Model):
@@ -378,9 +379,11 @@ class NodeWanted(Areas):
 
 @cache
 def _login_keys() -> tuple[str, ...]:
-    from pyinfra.connectors.ssh import ConnectorData  # slow to import
+    """Return pyinfra's keys of a login, and those of the user that commands run as."""
+    from pyinfra.api.arguments import auth_argument_meta  # slow to import
+    from pyinfra.connectors.ssh import ConnectorData
 
-    return tuple(ConnectorData.__annotations__)
+    return (*ConnectorData.__annotations__, *auth_argument_meta)
 
 
 def _misspelt(
@@ -397,7 +400,7 @@ def _misspelt(
             yield Problem((key,), shown(value), why, flat, then)
         elif near := _meant(key, value, known, login):
             why = f"no such key, did you mean {near}?"
-            yield Problem((key,), quoted(key), why, near, f"write {near}")
+            yield Problem((key,), quoted(key), why, near, of_no_key(near) or f"write {near}")
         elif key.startswith("ansible_"):
             then = of_no_key(key) or "remove it, or write one of the allowed keys"
             yield Problem((key,), quoted(key), "a key of Ansible", ", ".join(login), then)
@@ -408,7 +411,7 @@ def _meant(key: str, value: object, known: tuple[str, ...], login: tuple[str, ..
     if key in UlimitsWanted.model_fields:
         return f"limits_{key}"
     # A list can be of another program: ssh_keys, which it lets in.
-    if re.match("ssh(?!d)|ansible_", key) and not isinstance(value, list | tuple | dict):
+    if _OF_A_LOGIN.match(key) and not isinstance(value, list | tuple | dict):
         return login_key(key) or _nearest(key, (*known, *login), _NEAR)
     return _nearest(key, known, _NEAR)
 

@@ -1,12 +1,25 @@
 """Data of an inventory file that pyinfra cannot use, by group or host, and by key."""
 
+import subprocess
 from collections.abc import Iterator
+from types import FunctionType
 from typing import get_type_hints
 
-from pyinfra.api import Inventory
+from pyinfra.api import Host, Inventory
 from pyinfra.api.util import raise_if_bad_type
-from pyinfra_cli.inventory import _get_groups_from_filename
+from pyinfra.connectors.docker import DockerConnector
+from pyinfra.connectors.dockerssh import DockerSSHConnector
+from pyinfra_cli.inventory import _get_groups_from_filename, _get_imported_names
+from pyinfra_cli.util import exec_file
 
+_STARTS = (
+    "found no container that runs (pyinfra would start one, and a report changes nothing); "
+    "allowed: @docker/ID or @podman/ID of one that runs; next: write its ID, or a node's address"
+)
+_SECONDS = 10
+# What people write for a list of hosts.
+_HOSTS = "allowed: a list of hosts, each a name or (NAME, DATA)"
+_MEANT = (str, list, tuple, set, dict, FunctionType)
 _ALLOWED = 'allowed: a mapping, such as {"ssh_hostname": "10.0.0.4"}'
 
 
@@ -33,3 +46,37 @@ def bad_logins(path: str, inventory: Inventory) -> Iterator[str]:
                 is_text = kind is int and f"{value}".isdecimal()
                 then = f"; next: write {value} without quotes" if is_text else ""
                 yield f"{path}: {host.name}: {key}: found {shown} ({str(error)[2:]}){then}"
+
+
+def starting(path: str, inventory: Inventory) -> Iterator[str]:
+    """Yield each host for which a connection would start a container."""
+    for host in inventory:
+        kind = host.connector_cls
+        runs = issubclass(kind, DockerConnector) and _runs(kind.docker_cmd, host)
+        if issubclass(kind, (DockerConnector, DockerSSHConnector)) and not runs:
+            yield f"{path}: {host.name}: {_STARTS}"
+
+
+def _runs(program: str, host: Host) -> bool:
+    """Whether a container runs: pyinfra starts any other."""
+    name = host.data.docker_identifier
+    words = [program, "container", "inspect", "--format", "{{.State.Running}}", "--", name]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.stdout.strip() == "true"
+
+
+def not_groups(path: str) -> Iterator[str]:
+    """Yield each name of a file that is no group to pyinfra, with what it is."""
+    imported = _get_imported_names(path)
+    for name, value in exec_file(path, return_locals=True).items():
+        if name.startswith("_") or name in imported or not value or not isinstance(value, _MEANT):
+            continue
+        found = type(value).__name__
+        if isinstance(value, list | tuple):
+            kinds = (type(each).__name__ for each in value if not isinstance(each, str | tuple))
+            found = f"a {found} with {next(kinds, 'nothing')} in it"
+        then = f"write {name} = [('gpu01', {{'ssh_hostname': '10.0.0.4'}})]"
+        yield f"{path}: {name}: found {found}; {_HOSTS}; next: {then}"

@@ -23,13 +23,14 @@ from pyinfra_cli.exceptions import UnexpectedExternalError
 from pyinfra_cli.inventory import make_inventory
 from typing_extensions import TypeVar
 
-from gpu_node.facts.ask.bad_data import bad_logins, not_mappings
+from gpu_node.facts.ask.bad_data import bad_logins, not_groups, not_mappings, starting
 from gpu_node.facts.ask.patience import DEEP_LAST_SECONDS, GivenUp, Patience
 from gpu_node.facts.ask.pyinfra_file import (
     CONNECTOR,
     INVENTORIES,
     INVENTORY_DATA,
     NO_INVENTORY,
+    SUFFIX,
     loadable,
     pyinfra_file,
 )
@@ -270,6 +271,8 @@ def _inventory(path: str, cwd: str, data: Mapping[str, object] | None = None) ->
         )
         if not all(isinstance(data, dict) for data in inventory.group_data.values()):
             raise ValueError("data that is no mapping")
+        if lines := list(starting(pyinfra_file(path), inventory)):
+            raise PyinfraError("\n".join(lines))
         _connect_as_ours(inventory)
         return inventory
     except PyinfraError:  # an error in a cluster file has that file and its line
@@ -313,6 +316,8 @@ def _line_in(path: str, error: Exception) -> int | None:
 
 
 def _no_host(path: str) -> NoHosts:
+    if path.endswith(SUFFIX) and os.path.isfile(path) and (lines := list(not_groups(path))):
+        return NoHosts("\n".join(lines))
     if os.path.exists(path) or "," in path:
         then = '; next: name a list for each group, such as a100 = ["10.0.0.4"]'
         allowed = f"one host or more{then * path.endswith('.py')}"

@@ -58,6 +58,11 @@ def _proxy(row: list[str], ports: Iterable[int]) -> Proxy:
     return Proxy(path=path, line=int(line), name=name[:64], address=address, listens=listens)
 
 
+def is_local(url: str) -> bool:
+    """Whether a proxy is on the machine itself."""
+    return _LOCAL.fullmatch(url) is not None
+
+
 def of_session(variables: dict[str, str], known: Proxies) -> tuple[Proxy, ...]:
     """Return the proxies on the node that only a launcher's session shows, and no line."""
     proxies = []

@@ -5,7 +5,7 @@ import binascii
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gpu_node.inventories.cluster import FILES, NO_FILE, full_path
@@ -23,6 +23,9 @@ _MAGIC, _PLAIN = b"openssh-key-v1\0", b"\0\0\0\4none"
 _OF_OTHERS = 0o077
 # Where a private key is named: a host may have it without `ssh`.
 _KEYS = (("ssh", "key"), ("key",))
+# What is wrong with a word, or a file, that would have unknown host keys accepted.
+HOST_KEYS = "host keys are always checked"
+PINNED = "remove it; gpu-node init and onboard show the keys, and pin them"
 
 
 def missing_files(document: Document, layer: KeyPath) -> Iterator[Problem]:
@@ -32,13 +35,8 @@ def missing_files(document: Document, layer: KeyPath) -> Iterator[Problem]:
         if not isinstance(written, str) or written.startswith("-") or written in NO_FILE:
             continue
         file = full_path(document.file, written)
-        if not os.path.isfile(file) or not os.access(file, os.R_OK):
-            why = f"no readable file {file}"
-            allowed = EXISTING_FILE
-            then = f"ls -l {shlex.quote(file)}, and write the right path"
-            if "$" in written:
-                then = "write the path itself, such as ~/.ssh/id_ed25519: $ is not replaced here"
-            yield Problem((*layer, *path), shown(written), why, allowed, then)
+        if problem := _unreadable((*layer, *path), written, file):
+            yield problem
             continue
         try:
             text = Path(file).read_text("utf-8")
@@ -56,6 +54,29 @@ def missing_files(document: Document, layer: KeyPath) -> Iterator[Problem]:
             yield from _not_known_hosts((*layer, *path), written, file, text)
         elif path in _KEYS:
             yield from _unusable_key((*layer, *path), written, file, text)
+
+
+def unreadable_of_data(data: Mapping[str, object]) -> Iterator[Problem]:
+    """The same of flat host data; a known_hosts file may be written later."""
+    for key in ("ssh_key", "ssh_known_hosts_file", "nccl_repository_key"):
+        written = data.get(key)
+        if not isinstance(written, str) or written in NO_FILE:
+            continue
+        file = full_path(Path("."), written)
+        is_later = key == "ssh_known_hosts_file" and not os.path.exists(file)
+        if not is_later and (problem := _unreadable((key,), written, file)):
+            yield problem._replace(allowed="an existing file")
+
+
+def _unreadable(path: KeyPath, written: str, file: str) -> Problem | None:
+    if os.path.isfile(file) and os.access(file, os.R_OK):
+        return None
+    why, then = f"no readable file {file}", f"ls -l {shlex.quote(file)}, and write the right path"
+    if "$" in written:
+        then = "write the path itself, such as ~/.ssh/id_ed25519: $ is not replaced here"
+    elif file == os.devnull and "known_hosts" in str(path[-1]):
+        why, then = HOST_KEYS, PINNED
+    return Problem(path, shown(written), why, EXISTING_FILE, then)
 
 
 def _not_known_hosts(path: KeyPath, written: str, file: str, text: str) -> Iterator[Problem]:

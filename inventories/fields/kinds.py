@@ -239,10 +239,11 @@ def _parameters(value: object) -> int:
 
 
 # What people write in place of {node}: other words in braces are the shell's, or awk's, and the
-# others a format where the node is named, too.
+# others a format, or this machine's variables, where the node is named, too.
 _NO_PLACE = re.compile(
     r"(?<!\$)\{(?:hosts?|hostname|name|nodes|nodename)\}"
-    r"|^(?!.*\{node\}).*?((?<==)%[nNh]\b|<(?:node|host)(?:s|name)?>)"
+    r"|^(?!.*\{node\}).*?((?<==)%[nNh]\b|<(?:node|host)(?:s|name)?>"
+    r"|\$[A-Z_]*(?:NODE|HOST)[A-Z]*|\$\{[A-Z_]*(?:NODE|HOST)[A-Z]*\})"
 )
 
 
@@ -253,7 +254,8 @@ def _naming_the_node(value: object) -> object:
         raise Wrong("it takes one line", f"write {json.dumps(' && '.join(lines))}")
     if isinstance(value, str) and (match := _NO_PLACE.search(value)):
         wrong = match[1] or match[0]
-        raise Wrong(f"{wrong} is not replaced", f"write {{node}} in place of {wrong}")
+        why = "no name of the node on the controller" if wrong[0] == "$" else "not replaced"
+        raise Wrong(f"{wrong} is {why}", f"write {{node}} in place of {wrong}")
     return value
 
 

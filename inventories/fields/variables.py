@@ -16,8 +16,8 @@ _SHELLS_OWN = (
 _SECRET = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSPHRASE|PASSWD|API_?KEY|ACCESS_KEY|CREDENTIALS?)(_|$)"
 )
-# What a shell replaces by another text.
-_EXPANDED = re.compile(r"\$[A-Za-z_{(]|`")
+# What a shell replaces by another text; ~ is a home at the beginning of a path.
+_EXPANDED = re.compile(r"\$[A-Za-z_{(]|`|(?:^|:)~[\w.-]*(?:[/:]|$)")
 _WRITE_IT = (
     "write the value itself, such as a whole path; what a shell computes belongs in ~/.bashrc"
 )

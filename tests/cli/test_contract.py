@@ -2,7 +2,8 @@
 
 A case: `run` is the command line; before it `files` are written, `make` is run by sh in their
 folder, and `replace` edits site.yml; `code` is the exit code, and `out` and `err` are what each
-stream must hold. A stream that a case does not name is empty. `$dir` is the folder of the files.
+stream must hold; `lacks` is what neither may. A stream that a case does not name is empty. `$dir`
+is the folder of the files.
 """
 
 from __future__ import annotations
@@ -106,6 +107,7 @@ def assert_ended(case: dict[str, Any], done: Ended) -> None:
     for stream, text in (("out", done.out), ("err", done.err)):
         assert all(words in text for words in case.get(stream, [])), text
         assert stream in case or text == ""
+        assert not any(words in text for words in case.get("lacks", [])), text
     assert_plain(done)
     if case["code"] and case["run"][0] == "gpu-node":
         assert_in_form(done.err)

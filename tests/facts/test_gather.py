@@ -1,4 +1,4 @@
-"""What this machine does while nodes answer."""
+"""What this machine does while nodes answer, and what it does not start."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+from pyinfra.api.exceptions import PyinfraError
+
+from gpu_node.facts.ask.gather import limited_data
 
 SCRIPT = """
 import socket, sys
@@ -49,3 +54,24 @@ def test_work_is_done_while_nodes_answer(tmp_path: Path) -> None:
     assert "SSH" in done.stdout
     # Who has not answered yet: at the beginning, and after each answer.
     assert done.stdout.rstrip().endswith("[('a',), ()]")
+
+
+def test_no_container_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of containers by name, those that run are asked; docker is only asked which these are."""
+    program, said = tmp_path / "docker", tmp_path / "said"
+    answer = (
+        f'echo "$*" >>{said}; case $6 in runs) echo true ;; ended) echo false ;; *) exit 1; esac'
+    )
+    program.write_text(f"#!/bin/sh\n{answer}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    file = tmp_path / "running.py"
+    file.write_text("hosts = ['@docker/runs']\n")
+    assert list(limited_data(str(file), ())) == ["@docker/runs"]
+    file = tmp_path / "others.py"
+    file.write_text("hosts = ['@docker/runs', '@docker/ended', '@docker/image:1']\n")
+    with pytest.raises(PyinfraError) as refused:
+        limited_data(str(file), ())
+    names = [line.split(": ")[1] for line in str(refused.value).splitlines()]
+    assert names == ["@docker/ended", "@docker/image:1"]
+    assert {line.split()[1] for line in said.read_text().splitlines()} == {"inspect"}
