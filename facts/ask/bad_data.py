@@ -1,6 +1,8 @@
 """Data of an inventory file that pyinfra cannot use, by group or host, and by key."""
 
+import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from types import FunctionType
 from typing import get_type_hints
@@ -19,6 +21,12 @@ _STARTS = (
 _SECONDS = 10
 # What people write for a list of hosts.
 _HOSTS = "allowed: a list of hosts, each a name or (NAME, DATA)"
+_PLAIN = (
+    "allowed: a plain name or address; next: write (NAME, {'ssh_hostname': ADDRESS, "
+    "'ssh_port': 22, 'ssh_user': USER}) for each machine"
+)
+# A name, an IPv6 address, or a connector with what it is given.
+_NAME = re.compile(r"[\w.-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[\w:.%]*|@.*")
 _MEANT = (str, list, tuple, set, dict, FunctionType)
 _ALLOWED = 'allowed: a mapping, such as {"ssh_hostname": "10.0.0.4"}'
 
@@ -31,6 +39,26 @@ def not_mappings(path: str) -> Iterator[str]:
             if [type(each) for each in given] != [dict]:
                 kinds = ", ".join(type(each).__name__ for each in given) or "nothing"
                 yield f"{path}: {name}: found {kinds} as its data; {_ALLOWED}"
+
+
+def misread_groups(path: str) -> Iterator[str]:
+    """Yield the groups of a file of which pyinfra makes other hosts than it names."""
+    for group, value in _get_groups_from_filename(path).items():
+        hosts = value[0] if isinstance(value, tuple) else value
+        if isinstance(hosts, str):
+            yield f"{path}: {group}: found str as its hosts; {_HOSTS}; next: {_written(group)}"
+            continue
+        names = Counter(each[0] if isinstance(each, tuple) else each for each in hosts)
+        for name, count in names.items():
+            if count > 1:
+                then = "next: give the other machine another name"
+                yield f"{path}: {group}: found {name!r} twice; allowed: one entry a host; {then}"
+            elif not _NAME.fullmatch(str(name)):
+                yield f"{path}: {group}: found {name!r} as a host; {_PLAIN}"
+
+
+def _written(group: str) -> str:
+    return f"write {group} = [('gpu01', {{'ssh_hostname': '10.0.0.4'}})]"
 
 
 def bad_logins(path: str, inventory: Inventory) -> Iterator[str]:
@@ -78,5 +106,4 @@ def not_groups(path: str) -> Iterator[str]:
         if isinstance(value, list | tuple):
             kinds = (type(each).__name__ for each in value if not isinstance(each, str | tuple))
             found = f"a {found} with {next(kinds, 'nothing')} in it"
-        then = f"write {name} = [('gpu01', {{'ssh_hostname': '10.0.0.4'}})]"
-        yield f"{path}: {name}: found {found}; {_HOSTS}; next: {then}"
+        yield f"{path}: {name}: found {found}; {_HOSTS}; next: {_written(name)}"

@@ -23,7 +23,13 @@ from pyinfra_cli.exceptions import UnexpectedExternalError
 from pyinfra_cli.inventory import make_inventory
 from typing_extensions import TypeVar
 
-from gpu_node.facts.ask.bad_data import bad_logins, not_groups, not_mappings, starting
+from gpu_node.facts.ask.bad_data import (
+    bad_logins,
+    misread_groups,
+    not_groups,
+    not_mappings,
+    starting,
+)
 from gpu_node.facts.ask.patience import DEEP_LAST_SECONDS, GivenUp, Patience
 from gpu_node.facts.ask.pyinfra_file import (
     CONNECTOR,
@@ -229,9 +235,12 @@ def named_groups(inventory_path: str) -> dict[str, tuple[dict[str, Any], list[st
     """Return an inventory's data about every host, and the host's groups; contacts none.
 
     pyinfra puts all hosts into a group of the file's name as well. What `VERIFIED` overrides is as
-    the inventory has it.
+    the inventory has it. Raises PyinfraError also for groups that pyinfra takes for others.
     """
+    file = pyinfra_file(inventory_path)
     with chosen(inventory_path) as (_, hosts):
+        if file.endswith(SUFFIX) and (lines := list(misread_groups(file))):
+            raise PyinfraError("\n".join(lines))
         return {
             host.name: ({**host.data.dict(), **_own(host)}, list(host.groups)) for host in hosts
         }
