@@ -33,6 +33,7 @@ SETS = {
     "third_hidden": "threads found by symptom, third set held out",
     "fourth_seen": "threads found by symptom, fourth set, seen",
     "fourth_hidden": "threads found by symptom, fourth set held out",
+    "fifth_hidden": "threads found by symptom, fifth set held out",
     "recorded": "recorded on two nodes",
 }
 

@@ -21,6 +21,7 @@ HALVES = (
     "third_hidden",
     "fourth_seen",
     "fourth_hidden",
+    "fifth_hidden",
 )
 FEWEST = 116
 FOLDER = Path(__file__).parent / "threads"
