@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from gpu_node.deploy.restore.records import RunRecord
+from gpu_node.inventories.versions import numbers
 
 # Of a kind of line: the command, by the words behind the kind, and whether the first of them is the
 # account that runs it: root would follow what a user puts in the place of a folder, and run what a
@@ -16,7 +17,7 @@ _FIXED = {
     "cmake": (
         False,
         "find {1} -lname '/opt/cmake-{0}/*' -delete; rm -r -- /opt/cmake-{0}; "
-        "cp -P -- {run}{1}/* {1}/",
+        "[ ! -d {run}{1} ] || cp -P -- {run}{1}/* {1}/",
     ),
 }
 _WHAT = {"copy": "copied", "workspace": "overwritten", "module": "built", "cmake": "installed"}
@@ -81,8 +82,13 @@ def _deb(_: str, name: str, gone: list[str], new: list[str]) -> str:
 
 
 def _rpm(_: str, name: str, gone: list[str], new: list[str]) -> str:
+    if name == "gpg-pubkey":  # a key: yum knows no package of that name
+        return f"rpm -e -- {shlex.join(f'{name}-{each}' for each in gone or new)}"
     # Several versions of a kernel's package are installed side by side.
-    verb = "remove" if not gone else "downgrade" if new else "install"
+    verb = "install" if gone else "remove"
+    if gone and new:  # one of several versions can come back
+        gone = [max(gone, key=numbers)]
+        verb = "downgrade" if numbers(gone[0]) < numbers(new[0]) else "install"
     return f"yum {verb} -- {shlex.join(f'{name}-{each}' for each in gone or new)}"
 
 
