@@ -52,7 +52,7 @@ class Node:
         """Answer a probe, a fact about /data, and the script that changes it."""
         with channel.makefile("rb") as given:
             stdin = given.read()
-        folder = f"/data\t{self.mode}|root|root|directory"
+        folder = f"/data\t{self.mode}|root|root|||directory"
         if b"shm.size" in stdin:
             self.asked += 1
             found = {**ROOT, DIRECTORIES: folder, **self.sections}

@@ -48,7 +48,7 @@ _OTHERS = {
     "driver.packages": "nvidia-driver-535 535.154.05",
     "nccl.environment": json.dumps(BASE["environment"]),
     "nccl.places": f"environment\t{ENVIRONMENT}\n{_PLACE}",
-    "workspace.directories": "/data\t755|train|train|directory",
+    "workspace.directories": "/data\t755|train|train|||directory",
     "workspace.places": _PLACE,
     "workspace.below": "/data\t1\t2\t30\t0\t./a b",
     "workspace.room": "/srv/work\t1073741824",
