@@ -1,6 +1,7 @@
 """Host rules: settings and modules of the kernel, and services, are as the inventory wants them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.host.machine import is_container
@@ -16,9 +17,9 @@ _LAST = {"/etc/sysctl.conf": "~"}
 @check("host.sysctl")
 def sysctl(at: At) -> Iterator[Fault]:
     wanted = at.wanted.sysctl or {}
-    yield from _unlike(
-        at, at.node.host.sysctl, {name: (each, each) for name, each in wanted.items()}
-    )
+    both = {name: (each, each) for name, each in wanted.items()}
+    for fault in _unlike(at, at.node.host.sysctl, both):
+        yield replace(fault, names={**fault.names, "VALUE": fault.wanted})
 
 
 @check("host.module")
@@ -50,8 +51,7 @@ def _unlike(
                     False,
                     f"remove the line of {name} from {row.file}, which is read last",
                 )
-        names = {"NAME": name, "VALUE": now}
-        yield Fault(name, found, boot, fix=fix, fixable=fixable, names=names)
+        yield Fault(name, found, boot, fix=fix, fixable=fixable, names={"NAME": name})
 
 
 def _order(path: str) -> str:

@@ -9,6 +9,11 @@ from gpu_node.facts.probe.readers import Columns
 from gpu_node.facts.probe.request import ProbeRequest
 from gpu_node.facts.probe.shell import assigned, shell
 
+_SCRIPTS = {
+    "sysctl": shell("host/sysctl"),
+    "modules": shell("host/modules"),
+    "services": shell("host/services"),
+}
 # A word of sh that is no option: a Python inventory is read before it is judged.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,200}")
 
@@ -34,7 +39,7 @@ def sections(request: ProbeRequest) -> Iterator[Section]:
         "modules": [*filter(_is_name, request.modules)],
         "services": [*filter(_is_name, request.services)],
     }.items():
-        command = assigned(names=" ".join(names)) + shell(f"host/{kind}")
+        command = assigned(names=" ".join(names)) + _SCRIPTS[kind]
         if names:
             yield Section(f"host.{kind}", command, root=True, light=kind != "services")
 

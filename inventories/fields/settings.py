@@ -9,18 +9,22 @@ from gpu_node.inventories.errors import Wrong
 
 _NUMBERS = re.compile(r"-?[0-9]{1,19}( -?[0-9]{1,19}){0,31}")
 _REFUSED = {
-    r"vm\.(drop_caches|compact_memory|stat_refresh)|net\..*\.flush": "it is an action, no setting",
-    r"kernel\.(modules_disabled|kexec_load_disabled)": "only a reboot takes it back",
-    r"(kernel|vm)\.(.*_panic|panic_.*)": "with it the kernel stops the node, and all jobs there",
-    r"nouveau|nvidia(_uvm|_modeset|_drm)?": "driver: {version: ...} decides about it",
+    re.compile(
+        r"vm\.(drop_caches|compact_memory|stat_refresh)|net\..*\.flush"
+    ): "it is an action, no setting",
+    re.compile(r"kernel\.(modules_disabled|kexec_load_disabled)"): "only a reboot takes it back",
+    re.compile(
+        r"(kernel|vm)\.(.*_panic|panic_.*)"
+    ): "with it the kernel stops the node, and all jobs there",
+    re.compile(r"nouveau|nvidia(_uvm|_modeset|_drm)?"): "driver: {version: ...} decides about it",
 }
 
 
-def _named(pattern: str, what: str) -> BeforeValidator:
+def _named(pattern: re.Pattern[str], what: str) -> BeforeValidator:
     def check(name: object) -> str:
-        if not isinstance(name, str) or not re.fullmatch(pattern, name):
+        if not isinstance(name, str) or not pattern.fullmatch(name):
             raise ValueError(f"not {what}")
-        if why := next((_REFUSED[each] for each in _REFUSED if re.fullmatch(each, name)), ""):
+        if why := next((_REFUSED[each] for each in _REFUSED if each.fullmatch(name)), ""):
             raise Wrong(why, "remove it")
         return name
 
@@ -42,14 +46,16 @@ def _true(value: object) -> bool:
 
 
 _SETTING = _named(
-    r"(fs|kernel|net|user|vm)(\.[a-z0-9_-]+)+",
+    re.compile(r"(fs|kernel|net|user|vm)(\.[a-z0-9_-]+)+"),
     "a setting of fs, kernel, net, user or vm, such as vm.max_map_count",
 )
 _MODULE = _named(
-    r"[a-z0-9][a-z0-9_]{0,54}", "the name of a module, in which the kernel has _ for -"
+    re.compile(r"[a-z0-9][a-z0-9_]{0,54}"), "the name of a module, in which the kernel has _ for -"
 )
 _SERVICE = _named(
-    r"(?!.*\.(service|socket|target|timer|mount|path|slice)$)[A-Za-z0-9][A-Za-z0-9_.@-]{0,120}(?<!@)",
+    re.compile(
+        r"(?!.*\.(service|socket|target|timer|mount|path|slice)$)[A-Za-z0-9][A-Za-z0-9_.@-]{0,120}(?<!@)"
+    ),
     "the name of a service, without .service",
 )
 Sysctls = Annotated[
