@@ -16,7 +16,10 @@ answers() {
   case $(owner_of "$1" 2>/dev/null) in (root | "$(id -un)") ;; (*) return 1 ;; esac
   "$1" --version 2>&1 | head -n 1 | grep -Fqx "cmake version $version"
 }
-room() { df -Pk /opt | awk 'END { printf "%d MB free", $4 / 1024 }'; }
+room() {
+  free=$(timeout -s KILL 5 df -Pk /opt 2>/dev/null | awk 'END { if ($4 != "") printf "%d", $4 / 1024 }')
+  echo "${free:-an unknown number of} MB free"
+}
 
 # If others may write there, they could redirect root, and change what all users run.
 for each in /opt "$links"; do trusted "$each" || fail "nothing is installed in $each: $why"; done
