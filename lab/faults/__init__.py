@@ -70,6 +70,8 @@ class Fault(Strict):
     shared: Shared | None = None
     # Areas in which another fault would hide it.
     needs: list[str] = []
+    # It may hide any other, or keep it from being made.
+    alone: bool = False
 
     @property
     def nodes(self) -> list[str]:

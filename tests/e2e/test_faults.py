@@ -74,7 +74,9 @@ def _groups(chosen: Iterable[faults.Fault], node: str) -> list[tuple[faults.Faul
         if not fitting:
             groups.append([])
         (fitting or groups[-1:])[0].append(fault)
-    return [tuple(group) for group in groups]
+    apart = [(fault,) for group in groups for fault in group if fault.alone and len(group) > 1]
+    together = [tuple(fault for fault in group if (fault,) not in apart) for group in groups]
+    return [*together, *apart]
 
 
 def _fits(fault: faults.Fault, group: list[faults.Fault]) -> bool:
