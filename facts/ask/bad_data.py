@@ -25,8 +25,8 @@ _PLAIN = (
     "allowed: a plain name or address; next: write (NAME, {'ssh_hostname': ADDRESS, "
     "'ssh_port': 22, 'ssh_user': USER}) for each machine"
 )
-# A name, an IPv6 address, or a connector with what it is given.
-_NAME = re.compile(r"[\w.-]+|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[\w:.%]*|@.*")
+# A name, or a connector with what it is given; an IPv6 address has more colons than one.
+_NAME = re.compile(r"[\w.-]+|@.*")
 _MEANT = (str, list, tuple, set, dict, FunctionType)
 _ALLOWED = 'allowed: a mapping, such as {"ssh_hostname": "10.0.0.4"}'
 
@@ -53,7 +53,7 @@ def misread_groups(path: str) -> Iterator[str]:
             if count > 1:
                 then = "next: give the other machine another name"
                 yield f"{path}: {group}: found {name!r} twice; allowed: one entry a host; {then}"
-            elif not _NAME.fullmatch(str(name)):
+            elif not (_NAME.fullmatch(str(name)) or str(name).count(":") > 1):
                 yield f"{path}: {group}: found {name!r} as a host; {_PLAIN}"
 
 

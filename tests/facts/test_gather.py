@@ -58,9 +58,9 @@ def test_work_is_done_while_nodes_answer(tmp_path: Path) -> None:
 
 def test_no_container_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of containers by name, those that run are asked; docker is only asked which these are."""
-    program, said = tmp_path / "docker", tmp_path / "said"
+    program, called = tmp_path / "docker", tmp_path / "called"
     answer = (
-        f'echo "$*" >>{said}; case $6 in runs) echo true ;; ended) echo false ;; *) exit 1; esac'
+        f'echo "$*" >>{called}; case $6 in runs) echo true ;; ended) echo false ;; *) exit 1; esac'
     )
     program.write_text(f"#!/bin/sh\n{answer}\n")
     program.chmod(0o755)
@@ -74,4 +74,4 @@ def test_no_container_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         limited_data(str(file), ())
     names = [line.split(": ")[1] for line in str(refused.value).splitlines()]
     assert names == ["@docker/ended", "@docker/image:1"]
-    assert {line.split()[1] for line in said.read_text().splitlines()} == {"inspect"}
+    assert {line.split()[1] for line in called.read_text().splitlines()} == {"inspect"}
