@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -170,6 +171,15 @@ def test_a_home_and_what_is_above_it(shell: str) -> None:
         ("", True),
         ("", False),
     ]
+
+
+def test_a_home_that_a_directory_service_knows(folder: Path, shell: str) -> None:
+    """It may list no account, and has that of the owner."""
+    service = f"getent() {{ [ $# -lt 2 ] || echo 'far:x:5000:5000::{folder}:/bin/bash'; }}\n"
+    rsync, section = sections(ProbeRequest(directories=[str(folder)]))
+    known = replace(section, command=service + section.command)
+    found = parse(ask(shell, [rsync, known])).directories
+    assert found is not None and [each.home for each in found.values()] == ["far"]
 
 
 def test_a_directory_that_may_not_be_seen() -> None:
