@@ -24,7 +24,6 @@ REASONS: dict[str, tuple[int, str]] = {
     "lab/faults/shm-closed-to-users.yml": (3, _ACCOUNT),
     "tests/deploy/test_boot_ends.py": (1, _ACCOUNT),
     "tests/deploy/test_undo_timer.py": (11, _ACCOUNT),
-    "tests/diagnose/threads/fifth_hidden.yml": (2, "the words of a label that is frozen"),
     "tests/diagnose/threads/fresh_hidden.yml": (6, "the words of a label that is frozen"),
     "tests/diagnose/threads/fresh_shown.yml": (1, "the words of a label that is frozen"),
     "tests/facts/cases/env.launcher.yml": (1, _ACCOUNT),
