@@ -65,13 +65,15 @@ def plan_of_each(report: Report, without: Collection[str] = ()) -> RenderableTyp
 def repaired(before: Report, after: Report) -> dict[str, str]:
     """Return the problems that a deploy has repaired, by node.
 
-    A finding is not repaired where its area cannot be read any more.
+    A finding is not repaired where a part of its area could be read before, and cannot any more.
     """
     found = {}
     for name, host in before.hosts.items():
         now = after.hosts[name]
         there = {_key(each) for each in now.findings}
-        unread = {each.area for each in now.findings if each.rule == f"{each.area}.unreadable"}
+        was = {_key(each) for each in host.findings}
+        new = [each for each in now.findings if _key(each) not in was]
+        unread = {each.area for each in new if each.rule == f"{each.area}.unreadable"}
         gone = [
             each for each in host.findings if _key(each) not in there and each.area not in unread
         ]

@@ -180,6 +180,19 @@ def test_of_a_part_only_that_is_to_be_repaired() -> None:
     assert parts(one, ["a"])[0][0].startswith("it: as another user")
 
 
+@pytest.mark.parametrize(
+    ("was_unread", "repaired"), [(True, {"a": "ssh.key-missing"}), (False, {})]
+)
+def test_what_is_gone_is_repaired(was_unread: bool, repaired: dict[str, str]) -> None:
+    """But for an area of which less can be read than before."""
+    seen = report({"a": states.seen(None)})
+    found = _findings("ssh.key-missing")
+    unread = _findings("ssh.unreadable", subject="ssh.names")
+    was = found + unread * was_unread
+    made, now = (seen.model_copy(update={"hosts": _hosts(a=each)}) for each in (was, unread))
+    assert brief.repaired(made, now) == repaired
+
+
 def test_the_worst_first() -> None:
     """By severity, then in the order of a report."""
     hosts = _hosts(
