@@ -168,7 +168,7 @@ LANES = {
                 *_files_with("max_examples=examples("),
             ]
         ],
-        ["slow"],
+        ["shells"],
         BEHIND,
     ),
     "chaos": Lane([[sys.executable, "-m", "tests.chaos"]], after=()),
