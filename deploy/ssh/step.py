@@ -36,14 +36,14 @@ _IN_HOME = (rules.permissions, rules.key_missing, rules.not_authorised)
 @deploy("SSH mesh")
 def converge(plan: Plan) -> None:
     """Repair what the ssh rules found."""
-    account = plan.state.ssh.account
-    if account is None:
-        return
     # The only node of a cluster authorises no other one.
     names = [peer.name for peer in plan.nodes.peers] if plan.nodes.others else []
-    if _changes_home(plan) and is_writer(plan, f"{account.home}/.ssh", _home, _changes_home):
-        with apart(host, f"{account.home}/.ssh"):
-            _converge_home(plan, account)
+    account = plan.state.ssh.account
+    if account is not None and _changes_home(plan):
+        folder = f"{account.home}/.ssh"
+        if is_writer(plan, folder, _home, _changes_home):
+            with apart(host, folder):
+                _converge_home(plan, account)
     if plan.repairs(rules.unknown_host_key, rules.host_key_changed) or _is_outdated(
         plan, KNOWN_HOSTS
     ):

@@ -64,7 +64,7 @@ def unknown(subject: str, state: NodeState, section: str) -> Fault:
         found=f"unknown: {reasons.get(section, 'no answer')}",
         wanted="an answer",
         cause="what could not be read never counts as correct",
-        fix=f"find out why the server gives no answer ({section}), then run again",
+        fix=f"find out why there is no answer ({section}), then run again",
         severity="warning",
     )
 

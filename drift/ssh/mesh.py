@@ -168,8 +168,8 @@ def _known_wanted(nodes: Nodes) -> Lines:
 
 
 def unresolved_peers(names: Names, state: NodeState, nodes: Nodes) -> list[Peer]:
-    """Return the nodes whose names mean something else here than their addresses."""
-    answers = names.names
+    """Return the nodes whose names mean something else here than their addresses, or nothing."""
+    answers = {**names.names, **dict.fromkeys(names.silent, ())}
     odd = (
         peer
         for peer, usual in of_run(_usual_pairs, state, nodes)
@@ -227,7 +227,9 @@ def is_installers(line: str, node: str) -> bool:
 
 
 def resolves(peer: Peer, names: Names) -> bool:
-    """Whether a node's name means its address here; what is unknown is not called wrong."""
+    """Whether a node's name means its address here; what was not asked is not called wrong."""
+    if peer.name in names.silent:
+        return False
     resolved, wanted = names.names.get(peer.name), meant(peer, names)
     if resolved is None or wanted is None:
         return True

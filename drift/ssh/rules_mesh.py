@@ -71,7 +71,8 @@ _PUNISHED = (
 def name_unresolved(at: At) -> Iterator[Fault]:
     links = unresolved(at.node, at.wanted, at.nodes)
     unused = at.nodes.once(names_of) - _used(at.wanted, at.nodes)
-    for fault in faults(at.nodes, links, unused):
+    silent = at.here.names.silent if at.here.names else ()
+    for fault in faults(at.nodes, links, unused.union(silent)):
         is_own = isinstance(fault.subject, Logins) and at.nodes.name in fault.subject.names
         yield fault if fault.stops or is_own else replace(fault, severity="warning")
 
@@ -96,7 +97,8 @@ def unresolved(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[L
         expected = meant(peer, names) or ()
         installers = installers_line(peer.name, hosts.lines) if peer.name == nodes.name else None
         has_line = hosts.block.of(peer.name) == hosts_lines(peer, names)
-        resolved = ", ".join(names.names[peer.name])
+        resolved = ", ".join(names.names.get(peer.name, ()))
+        words = f"resolves to {resolved}" if resolved else "does not resolve"
         other = None if installers else _in_the_way(peer, expected, hosts.lines, has_line)
         if other:
             line = f"line {other.line}"
@@ -110,7 +112,7 @@ def unresolved(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[L
             fix, fixes = _line_for(has_line, installers), _lines_for(has_line)
         yield Link(
             peer=peer.name,
-            words=f"resolves to {resolved}" if resolved else "does not resolve",
+            words="the resolver gives no answer" if peer.name in names.silent else words,
             wanted=", ".join(expected) or peer.address,
             cause="deepspeed and mpirun log in to the names of their hostfile, torchrun's c10d "
             "rendezvous uses the first node's; where a node's own name means loopback, as in "

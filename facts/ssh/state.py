@@ -76,13 +76,14 @@ class Known(State):
 class Names(State):
     """What the names and addresses of the nodes resolve to here, in the resolver's order.
 
-    `sources` are the addresses from which this node reaches them, each once. A name is missing if
-    the resolver gave no answer.
+    `sources` are the addresses from which this node reaches them, each once. A name is missing, and
+    one of the `silent`, if the resolver gave no answer; an address is then missing.
     """
 
     names: dict[str, tuple[str, ...]]
     addresses: dict[str, tuple[str, ...]]
     sources: tuple[str, ...]
+    silent: tuple[str, ...] = ()
 
 
 class HostsLine(State):
@@ -216,10 +217,13 @@ def parse_authorized(text: str) -> Authorized:
 def parse_names(text: str) -> Names:
     """Parse lines of a word, a node and addresses; ? means no answer."""
     answers: dict[str, dict[str, tuple[str, ...]]] = {"name": {}, "address": {}, "source": {}}
+    silent = []
     for line in lines_of(text):
         word, node, addresses = _answer(line)
         if addresses is not None:
             answers[word][node] = addresses
+        elif word == "name":
+            silent.append(node)
     sources = tuple(sorted({answer[0] for answer in answers["source"].values()}))
     checked.addresses(sources)
     for each in (answers["name"], answers["address"]):
@@ -229,6 +233,7 @@ def parse_names(text: str) -> Names:
         names=_shared(tuple(sorted(answers["name"].items()))),
         addresses=_shared(tuple(sorted(answers["address"].items()))),
         sources=sources,
+        silent=tuple(silent),
     )
 
 
@@ -262,7 +267,7 @@ _MOST_LEFT = 20
 
 
 def _add_unanswered(readings: Readings) -> None:
-    """Add the logins without a result, and the names without an answer, to the unread.
+    """Add the logins without a result, and the addresses without an answer, to the unread.
 
     They are unknown, and do not count as right.
     """
@@ -275,10 +280,10 @@ def _add_unanswered(readings: Readings) -> None:
     if silent:
         reason = f"no result of {_logins([each.split() for each in silent])}"
         readings.unread.append(Unread("ssh.logins", reason))
-    rows = [line.split() for line in _lines(readings, "ssh.names") if line.endswith("?")]
-    unknown = sorted((place(row[1], row[0]), row) for row in rows if row[2:] == ["?"])
+    rows = [line.split() for line in _lines(readings, "ssh.names")]
+    unknown = sorted(row[1] for row in rows if row[0] == "address" and row[2:] == ["?"])
     if unknown:
-        about = _some([f"the {row[0]} of {row[1]}" for _, row in unknown])
+        about = _some([f"the address of {node}" for node in unknown])
         reason = f"the resolver gave no answer about {about}"
         readings.unread.append(Unread("ssh.names", reason))
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -13,9 +15,12 @@ from gpu_node.deploy.driver import step as driver
 from gpu_node.deploy.driver.step import reboots, reloads
 from gpu_node.deploy.engine.plan import Plan
 from gpu_node.deploy.engine.planning import changes, wanted_of
+from gpu_node.deploy.ssh import step as mesh
 from gpu_node.drift.driver.rules_gpus import unsupported_gpu
 from gpu_node.drift.engine.check import check, judge
 from gpu_node.drift.engine.nodes import Judged
+from gpu_node.drift.ssh import rules_mesh
+from gpu_node.facts.ssh.mesh import HOSTS
 from gpu_node.inventories.connection.names import INVENTORY
 from tests.drift import states
 
@@ -31,6 +36,25 @@ def test_a_unit_that_waits_is_read_where_that_is_allowed(allow: bool) -> None:
     assert [each.rule for each in findings] == ["driver.unit-waits"]
     plan = Plan(wanted, found, findings, states.nodes(), allow_disruption=allow)
     assert (reloads(plan), changes(plan)) == (allow, allow)
+
+
+def test_a_node_without_the_training_user_has_the_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No home is needed for /etc/hosts."""
+    around = states.nodes({})
+    names: dict[str, Any] = {
+        "account": None,
+        "names": {"names": {"v100-01": []}},
+        "hosts": {"block": {"lines": []}},
+    }
+    found, wanted = states.state(states.meshed({"ssh": names})), states.wanted()
+    plan = Plan(wanted, found, tuple(check(found, wanted, around)), around)
+    assert plan.repairs(rules_mesh.name_unresolved)
+    written = MagicMock()
+    monkeypatch.setattr(mesh, "ssh", written)
+    monkeypatch.setattr(mesh, "apart", lambda host, path: nullcontext())
+    mesh.converge._inner(plan)
+    (call,) = written.lines.call_args_list
+    assert call.kwargs["path"] == HOSTS and "v100-01" in call.kwargs["wanted"]
 
 
 V100 = {"name": "Tesla V100-PCIE-32GB", "memory": 32768, "capability": "7.0"}

@@ -267,24 +267,24 @@ def test_what_there_was_no_time_for_is_listed_in_one_order() -> None:
 
 
 def test_a_silent_resolver_is_reported() -> None:
-    """What a name means is unknown then, and not right; the other names are read all the same."""
+    """A name means nothing then, and is not right; the other names are read all the same."""
     others = {each.name: Reading(0, "", "not asked") for each in ssh.SshMesh.sections}
     text = "address c ?\nname a ?\naddress a 192.0.2.1\nname b 192.0.2.2\naddress b 192.0.2.2"
     readings = Readings({**others, "ssh.names": Reading(0, text)})
     names = ssh.parse(readings).names
-    assert names is not None and names.names == {"b": ("192.0.2.2",)}
+    assert names is not None and names.names == {"b": ("192.0.2.2",)} and names.silent == ("a",)
     reasons = [each.reason for each in readings.unread if each.section == "ssh.names"]
-    assert reasons == ["the resolver gave no answer about the name of a, the address of c"]
+    assert reasons == ["the resolver gave no answer about the address of c"]
 
 
 def test_many_silent_names_are_counted() -> None:
     """A large cluster's would fill the report: the first are named, and how many there are more."""
     others = {each.name: Reading(0, "", "not asked") for each in ssh.SshMesh.sections}
-    text = "\n".join(f"name n{number:02} ?" for number in range(25))
+    text = "\n".join(f"address n{number:02} ?" for number in range(25))
     readings = Readings({**others, "ssh.names": Reading(0, text)})
     ssh.parse(readings)
     [reason] = [each.reason for each in readings.unread if each.section == "ssh.names"]
-    assert reason.endswith("the name of n18, the name of n19, and 5 more")
+    assert reason.endswith("the address of n18, the address of n19, and 5 more")
 
 
 def test_each_node_begins_with_itself() -> None:
