@@ -99,9 +99,9 @@ def look(
 
     `inventory` is None where it has no node yet, and would be refused as one without any.
     `host_keys` are those of the server that were accepted, `type key` each; `folders` are to be
-    filled, `wanted` has the inventory's proxy, and `group` is the one that was given. A node of
-    that very name is left out: it is the server itself. What `run` raises is raised; so is
-    PyinfraError where the inventory cannot be used.
+    filled, `wanted` has the inventory's proxy and training user, and `group` is the one that was
+    given. A node of that very name is left out: it is the server itself. What `run` raises is
+    raised; so is PyinfraError where the inventory cannot be used.
     """
     data = all_data(inventory) if inventory else {}
     data = {each: values for each, values in data.items() if each != name}
@@ -115,6 +115,9 @@ def look(
     )
     own, nodes = Peer(name=name, address=address, port=port), _peers(data)
     asked = _asked(_OF_SERVER, nodes, Joining(own, nodes, newcomer.pinned, folders, wanted or {}))
+    if wanted and (user := wanted.get("launcher_user")):
+        request = ProbeRequest(user=user, trains_apart=True)
+        asked += [each for each in sections(request) if each.name == "env.user"]
     asked_of_nodes = _asked(_OF_NODES, (own,), Joining(own, (own,), {name: newcomer.host_keys}))
     asking = gevent.spawn(_ask, run, asked)
     try:

@@ -13,6 +13,7 @@ from gpu_node.drift.engine.blocking import bars_joining
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.facts.node import sections
 from gpu_node.facts.probe.protocol import Reading, Readings, Section
+from gpu_node.inventories.wanted import NodeWanted
 from gpu_node.onboarding import preflight
 from tests.facts.preflight import REQUEST
 from tests.shells import as_lines, run
@@ -83,6 +84,17 @@ def test_an_answer_that_is_cut_is_never_right(cluster: dict[str, Any]) -> None:
     subjects = {each.subject for each in findings if each.rule.endswith(".unreadable")}
     assert names - subjects == set()
     assert any(map(bars_joining, findings))
+
+
+@pytest.mark.parametrize("user", ["root", "nobody-trains"])
+def test_the_training_user_is_there(cluster: dict[str, Any], user: str) -> None:
+    """Without that account no key and no environment could be made: the server does not join."""
+    wanted = NodeWanted.from_data({"ssh_hostname": "192.0.2.12", "launcher_user": user})
+    level = {"launcher_user": user}
+    looked = preflight.look(_here, "site.py", "v100-02", "192.0.2.12", wanted=level)
+    found = looked.report(wanted).hosts["v100-02"].findings
+    missing = [each for each in found if each.rule == "env.user-missing"]
+    assert [each.subject for each in missing if bars_joining(each)] == [user] * (user != "root")
 
 
 def test_what_breaks_the_session_is_raised(
