@@ -155,11 +155,12 @@ def _copies_environments(site: Site, names: Collection[str]) -> bool:
 def lacks(report: Report, name: str, newcomers: Collection[str] = ()) -> list[str]:
     """Return what keeps a node from being a member like the others, by a report of all.
 
-    Other newcomers are not compared with, unless there are no members.
+    Other newcomers are not compared with, unless there are no members. A warning that all members
+    have, and no deploy repairs, makes it no worse than they are.
     """
     host, awaited = report.hosts[name], _unreachable(report, name)
     what = "has drift" if host.status == "drift" else f"is {host.status}"
-    is_right = host.status == "ok" or _is_only_about(host, awaited)
+    is_right = host.status == "ok" or _is_only_about(host, awaited, _usual(report, name, newcomers))
     missing = [] if is_right else [host.error or f"it {what}, see above"]
     missing += [
         f"{difference.fact} differs from the others': {difference.values.get(name)}"
@@ -185,10 +186,31 @@ def _unreachable(report: Report, name: str) -> list[str]:
     return [each for each, host in hosts if each != name and host.status == "unreachable"]
 
 
-def _is_only_about(host: HostReport, nodes: Collection[str]) -> bool:
-    """Whether all that is wrong on a node is its logins to certain nodes."""
+def _usual(report: Report, name: str, newcomers: Collection[str]) -> set[tuple[str, str]]:
+    """Return the warnings without a repair that all members which answer have."""
+    apart = {name, *newcomers}
+    found = [
+        {
+            (each.rule, each.subject)
+            for each in host.findings
+            if each.severity == "warning" and not each.fixable
+        }
+        for other, host in report.hosts.items()
+        if other not in apart and not host.error
+    ]
+    return set.intersection(*found) if found else set()
+
+
+def _is_only_about(
+    host: HostReport, nodes: Collection[str], usual: Collection[tuple[str, str]]
+) -> bool:
+    """Whether all that is wrong on a node is usual, or its logins to certain nodes."""
     wrong = [finding for finding in host.findings if finding.severity != "info"]
-    is_theirs = all(peers_of(each) and peers_of(each) <= {*nodes} for each in wrong)
+    is_theirs = all(
+        (peers_of(each) and peers_of(each) <= {*nodes})
+        or (each.severity == "warning" and (each.rule, each.subject) in usual)
+        for each in wrong
+    )
     return host.status == "drift" and bool(wrong) and is_theirs
 
 

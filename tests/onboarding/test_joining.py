@@ -301,6 +301,15 @@ def minor(subject: str) -> HostReport:
     return host.model_copy(update={"findings": notes})
 
 
+def warned() -> HostReport:
+    """A warning that no deploy repairs."""
+    host = drifting("limits.nproc", "alice")
+    changed = {"severity": "warning", "fixable": False}
+    return host.model_copy(
+        update={"findings": [each.model_copy(update=changed) for each in host.findings]}
+    )
+
+
 DOWN = HostReport(status="unreachable", error="no answer")
 GARBAGE = HostReport(status="unreadable", error="not understood")
 SPLIT: dict[str, tuple[dict[str, HostReport], list[Difference], list[str]]] = {
@@ -327,6 +336,21 @@ SPLIT: dict[str, tuple[dict[str, HostReport], list[Difference], list[str]]] = {
         {NEW: minor("a100-01"), "a100-01": DOWN},
         [],
         ["it has drift, see above", "not compared with a100-01, which is unreachable"],
+    ),
+    "a warning of its own": (
+        {NEW: warned(), "a100-01": warned()},
+        [],
+        ["it has drift, see above"],
+    ),
+    "a warning that all have": (
+        {NEW: warned(), "a100-01": warned(), "v100-03": warned()},
+        [],
+        [],
+    ),
+    "an error that all have": (
+        dict.fromkeys((NEW, "a100-01", "v100-03"), drifting("shm.size", "8G")),
+        [],
+        ["it has drift, see above"],
     ),
     "a value of its own": ({}, [differing()], ["shm.size differs from the others': 4G"]),
     "a value that may differ": ({}, [differing(drift=False)], []),
