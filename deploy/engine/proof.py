@@ -119,10 +119,13 @@ def _print(host: Host, findings: Sequence[Finding], before: Collection[Key] | No
         shown = [f"{problem.id}: {'; '.join(wrong)}"]
         if rules := leads_to(problem):
             shown.append(f"leads to {', '.join(rules)}")
-        found = (each.finding for each in problem.own or problem.explained)
         failed = node_of(host).failed
-        fixes = gathered((_repair(each, before, failed), each.fix) for each in found)
+        fixes = gathered(
+            (_repair(each, before, failed), each.fix) for each in (on.finding for on in problem.own)
+        )
         shown += [f"{repair}: {joined(each)}" for repair, each in fixes.items()]
+        roots = {each.finding.root: None for each in problem.explained} if not problem.own else {}
+        shown += [f"repair {each.rule} on {each.node} first" for each in roots if each]
         log = logger.error if problem.severity == "error" else logger.warning
         log(f"{host.print_prefix}{visible('; '.join(shown))}")
 

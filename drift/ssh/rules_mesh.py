@@ -400,7 +400,8 @@ def _next_step(peer: Peer, failed: list[Login], repairs: _Repairs) -> tuple[str,
         return "unreached", look.format(peer.name), look.format("NODE"), "administrator"
     if leads:
         return leads, f"on this node, {leads}", f"on this node, {leads}", "user"
-    user = there.account.user if there.account is not None else "USER"
+    account = there.account or repairs.state.ssh.account
+    user = account.user if account is not None else "USER"
     if any(each.is_account_refused for each in failed):
         denies = there.server.denies if there.server is not None else ()
         look = ", or ".join(denies) or (

@@ -11,6 +11,7 @@ from pyinfra.api.state import StateStage
 
 from gpu_node.deploy.engine import proof
 from gpu_node.deploy.engine.run import AskAll, node_of, run_of
+from gpu_node.drift.engine.finding import Finding, Root
 from gpu_node.drift.report.model import Report
 from gpu_node.drift.report.seen import Seen
 from gpu_node.inventories.wanted import NodeWanted
@@ -173,3 +174,25 @@ def test_a_node_that_was_not_asked_is_not_compared() -> None:
     run.state.active_hosts.discard(run.hosts["a100-02"])
     node_of(run.hosts["a100-01"]).proved_by = run.found["a100-01"]
     assert proof._judge(run.state, run.hosts["a100-01"], ())
+
+
+def test_what_another_node_is_the_cause_of(caplog: pytest.LogCaptureFixture) -> None:
+    """The cause is named, and nothing is advised that cannot help before it is repaired."""
+    caplog.set_level(logging.WARNING)
+    run = Run("nothing")
+    finding = Finding(
+        rule="ssh.no-login",
+        severity="error",
+        subject="a100-02",
+        root=Root(node="a100-02", rule="env.user-missing", subject="alice"),
+        step="ssh",
+        fixable=False,
+        found="Permission denied",
+        wanted="a login",
+        cause="why",
+        fix="look at sshd",
+    )
+    proof._print(run.hosts["a100-01"], [finding])
+    (line,) = (each.getMessage() for each in caplog.records)
+    assert "Permission denied" in line and "look at sshd" not in line
+    assert line.endswith("repair env.user-missing on a100-02 first")
