@@ -2,6 +2,7 @@
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterator
 from difflib import get_close_matches
 
@@ -36,6 +37,8 @@ _PAIR = re.compile(
 )
 # What the name of a package has besides: libnccl2=2.18.1-1+cuda12.1, nvidia-535.
 _VERSION = re.compile(r"([0-9]+(?:\.[0-9]+)*)(?:-[0-9]+)?(?:[+.]?(cuda[0-9]+\.[0-9]+))?")
+# As a wheel names CUDA 12.1: cu121.
+_CUDA_OF_A_WHEEL = re.compile(r"\bcu([0-9]{2})([0-9])\b")
 _UNIT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt])(?:i?b(?:ytes?)?)?", re.IGNORECASE)
 # Nearer than gpu is to cpu.
 _NEAR = 0.7
@@ -102,7 +105,8 @@ def meant(model: type[BaseModel], path: KeyPath, value: object, written: str = "
     place = (*path, key) if (key := short_of(model, path)) else path
     candidates = [*_reshaped(model, place, value), *_candidates(value, text, words(model, place))]
     if isinstance(value, str) and len(value) <= _LONGEST and "version" in allowed_at(model, place):
-        candidates += ["+".join(filter(None, parts)) for parts in _VERSION.findall(text)]
+        plain = _CUDA_OF_A_WHEEL.sub(r"cuda\1.\2", text)
+        candidates += ["+".join(filter(None, parts)) for parts in _VERSION.findall(plain)]
     for candidate in candidates:
         is_other = candidate != value or type(candidate) is not type(value)
         if candidate not in (None, {}, []) and is_other and is_right(model, place, candidate):
@@ -127,7 +131,10 @@ def _candidates(value: object, written: str, known: list[str]) -> Iterator[objec
     yield _SYNONYMS.get(next(iter(get_close_matches(lower, _SYNONYMS, n=1, cutoff=_NEAR)), ""))
     yield next((launchers()[each] for each in lower.split() if each in launchers()), None)
     yield lower.replace("_", "-")
-    yield text.replace(",", ".")
+    yield re.sub(r"(?<=[0-9]),(?=[0-9])", ".", text)
+    yield unicodedata.normalize("NFKC", text)
+    yield text.removesuffix(".")
+    yield text.partition(",")[0]
 
 
 def _reshaped(model: type[BaseModel], path: KeyPath, value: object) -> Iterator[object]:

@@ -1,7 +1,9 @@
 """A cluster file: its shape, and every check that it passes before any node is contacted."""
 
 import ipaddress
+import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,10 +16,17 @@ from gpu_node.inventories.checks.sources import absolute_excludes, naming, unkno
 from gpu_node.inventories.checks.supply import unsigned_where_set
 from gpu_node.inventories.checks.variables import misspelt_variables
 from gpu_node.inventories.cluster import Cluster, Host, flat_data, merged, spelled, with_entries
-from gpu_node.inventories.errors import KeyPath, Problem, at, did_you_mean, dotted, nearest, shown
+from gpu_node.inventories.errors import KeyPath, Problem, at, did_you_mean, dotted, nearest, quoted, shown
 from gpu_node.inventories.escape import MOST_LINES
 from gpu_node.inventories.fields import kinds as fields
-from gpu_node.inventories.keys import complaints, short_of, spelled_out
+from gpu_node.inventories.keys import (
+    allowed_at,
+    complaints,
+    keys_of_model,
+    model_at,
+    short_of,
+    spelled_out,
+)
 from gpu_node.inventories.model import Model
 from gpu_node.inventories.other_names import places_of
 from gpu_node.inventories.wanted import Areas, NodeWanted, SshWanted, wanted_part
@@ -25,6 +34,7 @@ from gpu_node.inventories.yaml.read import Document, read
 
 # What a host says directly, in place of `ssh: {...}`.
 OF_SSH = ("user", "port", "key")
+_THOUSANDS = re.compile("[0-9]{1,3}(,[0-9]{3})+")
 RESERVED = ("all", "self")  # pyinfra needs these words for itself where group names go
 IS_RESERVED = "pyinfra needs this name"
 
@@ -112,6 +122,8 @@ def load(
 
 def _check(document: Document, may_be_new: bool = False) -> None:
     """Raise InventoryError with everything that is wrong with a document."""
+    for problem in _joined(document):
+        document.add(problem)
     _spell_out(document)
     for problem in _problems(document):
         is_new = may_be_new and problem.path == ("hosts",) and _is_new(document)
@@ -154,6 +166,30 @@ def _is_read_wrong(document: Document, problem: Problem) -> bool:
 def _is_new(document: Document) -> bool:
     """Whether there is a place for hosts, and none in it."""
     return ("hosts",) in document.lines and at(document.value, ("hosts",)) in (None, {})
+
+
+def _joined(document: Document) -> Iterator[Problem]:
+    """Put what a comma in braces ended together again; yield each value that is so written."""
+    whole: dict[KeyPath, str] = {}
+    for path, before, is_close in document.bare:
+        place, holder = (*path[:-1], before), at(document.value, path[:-1])
+        model, level = _model_at(place)
+        section = model_at(model, path[level:-1])
+        is_known = section is None or path[-1] in keys_of_model(section)
+        if isinstance(holder, dict) and (is_close or not is_known):
+            whole[place] = f"{whole.get(place, document.written[place])},{path[-1]}"
+            holder.pop(str(path[-1]), None)
+            holder[before] = whole[place]
+    document.written |= whole
+    for path, text in whole.items():
+        model, level = _model_at(path)
+        key, allowed = path[level:], allowed_at(model, path[level:])
+        is_number = _THOUSANDS.fullmatch(text)
+        then = ""
+        if is_right(model, key, text) and not is_number:
+            then = f"write {path[-1]}: {json.dumps(text)}"
+        why = "a comma ends a value in braces"
+        yield Problem(path, quoted(text), why, allowed, then, "comma")
 
 
 def _spell_out(document: Document) -> None:

@@ -460,7 +460,7 @@ Environments = Annotated[
 Interface = Annotated[
     str,
     matching(r"auto|(?!(?i:auto|on|off|yes|no|true|false)$)[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}"),
-    Field(examples=["auto"], description="auto, or the name of an interface such as eno1"),
+    Field(examples=["auto"], description="auto, or the name of one interface such as eno1"),
 ]
 Launcher = Annotated[
     Literal["deepspeed", "torchrun", "accelerate", "mpirun"],

@@ -51,8 +51,10 @@ def _value(value: object) -> str:
         )
     if not isinstance(value, str):
         raise ValueError("put the value in quotes")
-    if not value.isascii() or not value.isprintable():
-        raise ValueError("a value has one line of plain ASCII")
+    if not value.isascii():
+        raise ValueError("")
+    if not value.isprintable():
+        raise ValueError("a value has one line, without control characters")
     if _EXPANDED.search(value):
         raise Wrong("no shell expands it: the variable would have these signs", _WRITE_IT)
     return value

@@ -6,7 +6,7 @@ import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -24,6 +24,14 @@ _EMPTY = "a mapping with the keys cluster, defaults, groups, hosts"
 _BEGIN = "write cluster: NAME, and hosts: {a100-01: {address: 10.0.0.4}}"
 
 
+class Bare(NamedTuple):
+    """A word in braces that is no KEY: VALUE, and the key before it, whose value it may end."""
+
+    path: KeyPath
+    before: str
+    is_close: bool
+
+
 @dataclass
 class Document:
     """A YAML file's value, with the line and the written text of each part of it."""
@@ -33,6 +41,7 @@ class Document:
     value: object = None
     lines: dict[KeyPath, int] = field(default_factory=dict)
     written: dict[KeyPath, str] = field(default_factory=dict)
+    bare: list[Bare] = field(default_factory=list)
     problems: list[tuple[int, Problem]] = field(default_factory=list)
     _places: set[tuple[int, KeyPath]] = field(default_factory=set)
 
@@ -125,6 +134,7 @@ def _value(document: Document, node: yaml.Node, path: KeyPath, line: int) -> obj
 
 def _mapping(document: Document, node: yaml.MappingNode, path: KeyPath) -> dict[str, object]:
     value: dict[str, object] = {}
+    before = ""
     for key_node, value_node in node.value:
         line = _line(key_node.start_mark)
         key = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
@@ -135,10 +145,11 @@ def _mapping(document: Document, node: yaml.MappingNode, path: KeyPath) -> dict[
             if isinstance(key_node, yaml.MappingNode) and key_node.flow_style:
                 why, then = "a template, {{ }}, is not filled in", "write the value in its place"
             document.add(Problem(path, found, why, "text", then), line)
-        elif node.flow_style and key.isdecimal() and value_node.start_mark == value_node.end_mark:
-            why = "a comma ends a value in braces"
-            then = "write the number without commas, or with points"
-            document.add(Problem(here, quoted(key), why, "KEY: VALUE", then), line)
+        elif before and node.flow_style and _is_bare(document, key_node, value_node):
+            is_close = document.text[key_node.start_mark.index - 1] == ","
+            document.bare.append(Bare(here, before, is_close))
+            value.setdefault(key, None)
+            continue
         elif key_node.tag not in (f"{_TAG}str", f"{_TAG}merge"):
             why, then = "YAML does not read this key as text", f"write {json.dumps(key)}:"
             document.add(Problem(here, quoted(key), why, "text; put it in quotes", then), line)
@@ -156,7 +167,14 @@ def _mapping(document: Document, node: yaml.MappingNode, path: KeyPath) -> dict[
             plain = isinstance(value_node, yaml.ScalarNode) and value_node.value
             at = _line(value_node.start_mark) if plain else line
             value[key] = _value(document, value_node, here, at)
+            before = key if plain else ""
     return value
+
+
+def _is_bare(document: Document, key: yaml.Node, value: yaml.Node) -> bool:
+    """Whether a key in braces has neither a value nor a colon."""
+    is_empty = value.start_mark == value.end_mark
+    return is_empty and not document.text[key.end_mark.index :].lstrip().startswith(":")
 
 
 def _scalar(document: Document, node: yaml.Node, path: KeyPath) -> object:

@@ -38,9 +38,12 @@ _WORDS = (
 )
 # What holds any letter: text in quotes, and comments.
 _HARMLESS = re.compile(r"""\"[^"]*\"|'[^']*'|(?:^|\s)#.*""")
-# Those of a Chinese keyboard, and the ASCII signs of those that Unicode does not relate to one.
+# Those of a Chinese keyboard, and what is meant by those of which YAML has no ASCII sign.
 _WIDE = re.compile("[\uff01-\uff5e\u3001\u3002\u3010\u3011]")
-_NARROW = {"\u3001": ",", "\u3002": ".", "\u3010": "[", "\u3011": "]", "\uff1b": ","}
+_NARROW = {
+    **{"\u3001": ",", "\u3002": ".", "\u3010": "[", "\u3011": "]", "\uff1b": ","},
+    **{"\uff08": "{", "\uff09": "}"},
+}
 
 
 def unparsed(error: yaml.YAMLError, text: str) -> tuple[int, Problem]:
