@@ -84,26 +84,29 @@ def answer_by(answer: Callable[[], str]) -> None:
 def reword() -> None:
     """Leave out of pyinfra's messages what only an author of deploys needs, in a run of ours.
 
-    A failed operation counts commands, and an error names a line of our code. Upstream: no issue.
+    A failed operation counts commands, an error names a line of our code, and a run that has no
+    host left ends as an error, though its work is done. Upstream: no issue.
     """
     logging.getLogger("pyinfra").addFilter(_reworded)
 
 
 _STYLES = r"(?:\x1b\[[\d;]*m)*"
-# By the function of pyinfra that logs: no text of a node is changed.
-_REWORDED = {
-    "log_error_or_warning": (
+# By the function of pyinfra that logs, no text of a node is changed; what becomes empty is left out.
+_REWORDED = (
+    (
+        "log_error_or_warning",
         *(rf"Error(?: \(ignored[^)]*\))?: ({_STYLES})executed \d+ commands", r"failed\1"),
     ),
-    "show": (rf"^(--> {_STYLES}[\w ]+ error) in .+? line \d+", r"\1"),
-}
+    ("show", rf"^(--> {_STYLES}[\w ]+ error) in .+? line \d+", r"\1"),
+    ("show", rf"^--> {_STYLES}pyinfra error{_STYLES}: No hosts remaining!$", ""),
+)
 
 
 def _reworded(record: logging.LogRecord) -> bool:
-    if isinstance(record.msg, str) and record.funcName in _REWORDED:
-        pattern, words = _REWORDED[record.funcName]
-        record.msg = re.sub(pattern, words, record.msg, count=1)
-    return True
+    for function, pattern, words in _REWORDED:
+        if isinstance(record.msg, str) and record.funcName == function:
+            record.msg = re.sub(pattern, words, record.msg, count=1)
+    return record.msg != ""
 
 
 def change_operations(

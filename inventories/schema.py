@@ -16,7 +16,16 @@ from gpu_node.inventories.checks.sources import absolute_excludes, naming, unkno
 from gpu_node.inventories.checks.supply import unsigned_where_set
 from gpu_node.inventories.checks.variables import misspelt_variables
 from gpu_node.inventories.cluster import Cluster, Host, flat_data, merged, spelled, with_entries
-from gpu_node.inventories.errors import KeyPath, Problem, at, did_you_mean, dotted, nearest, quoted, shown
+from gpu_node.inventories.errors import (
+    KeyPath,
+    Problem,
+    at,
+    did_you_mean,
+    dotted,
+    nearest,
+    quoted,
+    shown,
+)
 from gpu_node.inventories.escape import MOST_LINES
 from gpu_node.inventories.fields import kinds as fields
 from gpu_node.inventories.keys import (

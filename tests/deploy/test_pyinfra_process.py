@@ -23,6 +23,10 @@ files.write(name="Write a file", path={path!r}, content=text, **area)
 server.shell(name="Do more", commands="true", **area)
 server.shell(name="Prove it", commands="true")
 """
+REFUSES = """
+from pyinfra.api.exceptions import PyinfraError
+raise PyinfraError("no such thing")
+"""
 FAILS = """
 from pyinfra import host
 from pyinfra.operations import server
@@ -60,12 +64,16 @@ def test_a_dry_run_shows_the_lines_of_files(
 def test_an_error_names_no_line_of_a_deploy(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Nor does a failed operation count its commands."""
+    """Nor does a failed operation count its commands, or a run end with an error of pyinfra."""
     (tmp_path / "nodes.py").write_text('nodes = ["@local"]\n')
     (tmp_path / "work.py").write_text(FAILS)
     ended = run_pyinfra(str(tmp_path / "nodes.py"), tmp_path / "work.py")
     err = capfd.readouterr().err
-    assert ended.code == 1 and "pyinfra error: No hosts remaining!" in err
+    assert ended.code == 1 and ended.failed == ["@local"] and "No hosts remaining" not in err
+    (tmp_path / "work.py").write_text(REFUSES)
+    assert run_pyinfra(str(tmp_path / "nodes.py"), tmp_path / "work.py").code == 1
+    err = capfd.readouterr().err
+    assert "pyinfra error: no such thing" in err and "work.py line" not in err
     (tmp_path / "work.py").write_text(FAILS[: FAILS.index("host.state.")])
     assert run_pyinfra(str(tmp_path / "nodes.py"), tmp_path / "work.py").code == 0
     err += capfd.readouterr().err
