@@ -91,7 +91,7 @@ def reword() -> None:
 
 
 _STYLES = r"(?:\x1b\[[\d;]*m)*"
-# By the function of pyinfra that logs, no text of a node is changed; what becomes empty is left out.
+# By the function of pyinfra that logs, no text of a node is changed. An empty text is left out.
 _REWORDED = (
     (
         "log_error_or_warning",

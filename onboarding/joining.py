@@ -27,7 +27,9 @@ _WORDS = {
 }
 # With how many nodes a job is tried before it is given up.
 TRIES = 3
-UNPROVED = "it is a member; only the proof is missing: run this again, or --verify no"
+UNPROVED = "it is a member; only the proof is missing; next: run this again, or --verify no"
+# Of a server none of whose reasons says what to do.
+_THEN = "; next: do what the output above names, then run this again"
 # Reads all nodes of a site; and verifies that some of them work together.
 Look = Callable[[Site], Report]
 Verify = Callable[[Site, Sequence[str]], Outcome]
@@ -65,6 +67,8 @@ class Joining:
         for name, reasons in self.failed.items():
             if not reasons:
                 journal.forget(self.site, name)
+            elif not any("; next: " in each for each in reasons):
+                reasons[-1] += _THEN
         return self.failed
 
     def _deployed(self, stage: str, deploy: Path, **data: str) -> None:
@@ -228,7 +232,7 @@ def _awaiting(report: Report, name: str) -> list[str]:
     are, them, they = ("is", "it", "it answers") if is_one else ("are", "them", "they answer")
     return [
         f"{' and '.join(nodes)} {are} unreachable, and only the checks between {them} "
-        f"and {name} are missing: run this again when {they}"
+        f"and {name} are missing; next: run this again when {they}"
     ]
 
 

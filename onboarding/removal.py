@@ -166,5 +166,5 @@ def _out_of_nodes(site: Site, gone: Journal, console: UserConsole) -> None:
         who = ", ".join(error.nodes) or "some node"
         raise Stopped(
             f"{error}; {gone.name} is removed from the inventory, and {who} may still know "
-            "it: repair what the run above leaves there, then run this again"
+            "it; next: repair what the run above leaves there, then run this again"
         ) from None

@@ -96,10 +96,11 @@ def join(
 
 
 AWAITED = (
-    f"a100-01 is unreachable, and only the checks between it and {NEW} are missing: run this again "
-    "when it answers"
+    f"a100-01 is unreachable, and only the checks between it and {NEW} are missing; next: run "
+    "this again when it answers"
 )
-MISSING = "it is a member; only the proof is missing: run this again, or --verify no"
+MISSING = "it is a member; only the proof is missing; next: run this again, or --verify no"
+NEXT = "; next: do what the output above names, then run this again"
 
 
 def test_all_well(site: Site) -> None:
@@ -174,7 +175,7 @@ def test_other_drift_is_reported_beside_it(site: Site, own: HostReport) -> None:
     assert join(site, Runs("change"), seen)[0][NEW] == [
         "deploy: pyinfra ended with 1",
         "report: it has drift, see above",
-        "report: not compared with a100-01, which is unreachable",
+        f"report: not compared with a100-01, which is unreachable{NEXT}",
     ]
 
 
@@ -183,7 +184,7 @@ def test_two_unreachable_nodes_are_one_reason() -> None:
     seen.hosts["v100-03"] = seen.hosts["a100-01"]
     assert lacks(seen, NEW) == [
         f"a100-01 and v100-03 are unreachable, and only the checks between them and {NEW} are "
-        "missing: run this again when they answer"
+        "missing; next: run this again when they answer"
     ]
 
 
@@ -191,14 +192,14 @@ def test_what_another_node_says_of_it_counts(site: Site) -> None:
     begun(site)
     seen = report()
     seen.hosts["v100-03"] = drifting("ssh.no-login", NEW)
-    assert join(site, Runs(), seen)[0] == {NEW: ["report: v100-03: ssh.no-login: exit 255"]}
+    assert join(site, Runs(), seen)[0] == {NEW: [f"report: v100-03: ssh.no-login: exit 255{NEXT}"]}
 
 
 def test_a_second_run_repeats_all_stages(site: Site) -> None:
     """After Ctrl-C or drift: the stages are idempotent, so nothing records how far it came."""
     begun(site)
     runs = Runs()
-    assert join(site, runs, report("drift"))[0] == {NEW: ["report: it has drift, see above"]}
+    assert join(site, runs, report("drift"))[0] == {NEW: [f"report: it has drift, see above{NEXT}"]}
     assert journal.read(site, NEW) is not None
     assert join(site, runs, report())[0] == {NEW: []}
     assert runs.done == [{"areas": "ssh"}, {"change": NEW}] * 2
@@ -208,7 +209,7 @@ def test_a_second_run_repeats_all_stages(site: Site) -> None:
 def test_drift_and_a_job_that_fails_are_lacking(site: Site) -> None:
     begun(site)
     lacking, jobs = join(site, Runs(), report("drift"))
-    assert lacking == {NEW: ["report: it has drift, see above"]} and jobs == []
+    assert lacking == {NEW: [f"report: it has drift, see above{NEXT}"]} and jobs == []
     bad = Outcome(ok=False, how="torchrun", problems=("rank 1 never connected",))
     lacking, jobs = join(site, Runs(), report(), bad)
     assert lacking == {NEW: ["verify with a100-01: rank 1 never connected", MISSING]}
@@ -237,7 +238,7 @@ def test_stages_with_the_same_error_are_one_reason(site: Site) -> None:
     begun(site)
     lacking, _ = join(site, Runs("areas", "change"), report("drift"))
     assert lacking == {
-        NEW: ["mesh, deploy: pyinfra ended with 1", "report: it has drift, see above"]
+        NEW: ["mesh, deploy: pyinfra ended with 1", f"report: it has drift, see above{NEXT}"]
     }
 
 

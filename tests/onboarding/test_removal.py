@@ -112,7 +112,7 @@ def test_one_that_was_cut_off_is_ended(site: Site, monkeypatch: pytest.MonkeyPat
             raise Unfinished(1, ("a100-01",))
 
     monkeypatch.setattr(removal, "pyinfra", down)
-    with pytest.raises(Stopped, match="and a100-01 may still know it: repair what"):
+    with pytest.raises(Stopped, match="and a100-01 may still know it; next: repair what"):
         remove(site, NEW, UserConsole(yes=True))
     assert site.text() == CLUSTER
     remove(site, NEW, UserConsole(yes=True))
@@ -126,7 +126,7 @@ def test_nodes_that_cannot_be_named(site: Site, monkeypatch: pytest.MonkeyPatch)
         raise Unfinished(-9, ())
 
     monkeypatch.setattr(removal, "pyinfra", ended)
-    with pytest.raises(Stopped, match="and some node may still know it: repair what"):
+    with pytest.raises(Stopped, match="and some node may still know it; next: repair what"):
         remove(site, NEW, UserConsole(yes=True))
 
 
