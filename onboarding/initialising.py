@@ -108,8 +108,11 @@ class Initialising:
         if refusals:
             self.console.say(self._after_refusal(refusals))
         elif states:
+            unread = " and ".join(name for name in seen if name not in states)
+            later = f"; when {unread} can be read: {self._again}, which writes what they have"
             self.console.say(
                 f"next: say in {self.site.file} what the nodes should be, then: {self._drift}"
+                f"{later if unread else ''}"
             )
         elif any(each.reached for each in seen.values()):
             self.console.say(f"next: do what the report names for each node, then: {self._again}")
