@@ -151,11 +151,15 @@ def container(at: At) -> Iterator[Fault]:
     enough = at.wanted.model_copy(update={"shm": proposed})
     kind = "" if state.container.kind == "none" else f"{state.container.kind} "
     program, default = _MANAGERS["podman" if state.container.kind == "podman" else "docker"]
+    options = run_options(at.node, enough)
+    # PAM lowers the soft limit of a login to 1024, whatever its sshd was started with.
+    has_login = at.node.ssh.reached is not None and any("nofile=" in each for each in options)
+    then = ", then run the deploy, which raises the soft limit of a login" if has_login else ""
     yield Fault(
         subject=Path("/dev/shm"),
         found=f"{_shown(state)}, in a {kind}container without CAP_SYS_ADMIN",
         wanted=format_size(wanted.size) if wanted else f"at least {format_size(LEAST)} (proposed)",
-        fix=f"start the container with: {program} {' '.join(run_options(at.node, enough))}; "
+        fix=f"start the container with: {program} {' '.join(options)}{then}; "
         f"--ipc=host in place of --shm-size gives it the host's /dev/shm; or set {default} on the "
         "host",
         severity=None if wanted or _is_tiny(state) else "warning",
