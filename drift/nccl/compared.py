@@ -18,6 +18,11 @@ def is_as_a_whole(node: NodeState) -> bool:
     return len(node.nccl.discovered) < 2
 
 
+def is_complete(node: NodeState) -> bool:
+    """Whether they are, and none is missing, of which there is a finding."""
+    return is_as_a_whole(node) and not node.nccl.absent
+
+
 def folders(nodes: Sequence[NodeState]) -> list[str]:
     """Return the folders of environments that are compared one by one."""
     several = [node for node in nodes if not is_as_a_whole(node)]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from gpu_node.drift.engine.fact import Fact, shows
-from gpu_node.drift.nccl.compared import folders, in_folder, is_as_a_whole
+from gpu_node.drift.nccl.compared import folders, in_folder, is_complete
 from gpu_node.drift.nccl.libnccl import loaded, own
 from gpu_node.facts.nccl.state import Environment, plain
 from gpu_node.facts.node import NodeState
@@ -21,9 +21,15 @@ def _has_libnccl(node: NodeState) -> bool:
 
 def _each(node: NodeState, of: Callable[[Environment], str]) -> list[str] | None:
     """Return a text of each environment that has one; None where one could not be read."""
-    environments = node.nccl.environments.values()
-    texts = [of(each) for each in environments if each]
-    return None if None in environments else [text for text in texts if text]
+    texts: list[str] = []
+    for prefix, environment in node.nccl.environments.items():
+        if prefix in node.nccl.absent:
+            texts.append("missing")
+        elif environment is None:
+            return None
+        else:
+            texts.append(of(environment))
+    return [text for text in texts if text]
 
 
 def _distinct(texts: list[str] | None) -> str | None:
@@ -45,12 +51,12 @@ def _loaded_by(environment: Environment) -> str:
     return f"{loads.reason}: {plain(loads.path).removesuffix('/libnccl.so.2')}"
 
 
-@shows("nccl.torch", applies=_has_environments, compares=is_as_a_whole)
+@shows("nccl.torch", applies=_has_environments, compares=is_complete)
 def torch(node: NodeState) -> str | None:
     return _distinct(_each(node, _torch))
 
 
-@shows("nccl.loaded", applies=_has_environments, compares=is_as_a_whole)
+@shows("nccl.loaded", applies=_has_environments, compares=is_complete)
 def nccl_loaded(node: NodeState) -> str | None:
     """The version that torch loads, in the order of the environments."""
     return _distinct(_each(node, _loaded))

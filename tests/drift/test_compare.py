@@ -340,6 +340,10 @@ SPECIAL = [
     ("limits.nofile", {"limits": {"session": None}}, None),
     ("limits.memlock", {"limits": {"session": {"memlock": {"soft": 65536}}}}, "64K/unlimited"),
     ("limits.nr_open", {"limits": {"nr_open": None}}, None),
+    *(
+        (f"nccl.{name}", {"nccl": {"environments": {DIS: None}, "absent": [DIS]}}, "missing")
+        for name in ("torch", "loaded", "loaded_by")
+    ),
     ("toolchain.cmake", {"toolchain": {"cmake": {"found": []}}}, "none"),
     ("toolchain.cmake_path", {"toolchain": {"cmake": {"found": []}}}, "none"),
     ("toolchain.cmake", {"toolchain": {"cmake": {"found": [BROKEN]}}}, "broken"),
