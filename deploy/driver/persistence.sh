@@ -45,6 +45,7 @@ ExecStart=$start
 END
     load "$unit.service"
   fi
+  systemctl -q is-enabled "$unit" 2>/dev/null || note persistence "$unit"
   output=$(systemctl --no-reload enable "$unit" 2>&1) || fail "$unit cannot be enabled: $(echo "$output" | tail -n 1)"
   [ ! -d /run/systemd/system ] || ! is_loaded || output=$(systemctl start "$unit" 2>&1) ||
     fail "$unit does not start: $(echo "$output" | tail -n 1)"

@@ -14,13 +14,20 @@ _FIXED = {
     "copy": (True, "rm -r -- {0}"),
     "workspace": (True, "rsync -a -- {1}/ {0}/"),
     "module": (False, "dkms remove {0}/{1} -k {2}"),
+    "persistence": (
+        False,
+        "systemctl --no-reload disable {0}; systemctl stop {0}; nvidia-smi -pm 0",
+    ),
     "cmake": (
         False,
         "find {1} -lname '/opt/cmake-{0}/*' -delete; rm -r -- /opt/cmake-{0}; "
         "[ ! -d {run}{1} ] || cp -P -- {run}{1}/* {1}/",
     ),
 }
-_WHAT = {"copy": "copied", "workspace": "overwritten", "module": "built", "cmake": "installed"}
+_WHAT = {
+    **{"copy": "copied", "workspace": "overwritten", "module": "built", "cmake": "installed"},
+    "persistence": "enabled",
+}
 
 
 def _by(account: str, command: str) -> str:

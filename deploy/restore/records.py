@@ -42,6 +42,7 @@ _ALSO = {
     "wheels": (is_account, _is_path, _is_metadata),
     "base-wheels": (is_account, _is_path, _is_metadata),
     "module": (_is_name, _is_name, _is_name),
+    "persistence": (_is_name,),
     "cmake": (_is_name, _is_path),
     "copy": (is_account, _is_path),
     "workspace": (is_account, _is_path, _is_path),

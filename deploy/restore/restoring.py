@@ -235,6 +235,7 @@ _KINDS = {
     "base-wheels": "wheel",
     "module": "kernel module",
     "copy": "copied environment",
+    "persistence": "enabled service",
 }
 
 

@@ -26,6 +26,7 @@ for unit; do :; done
 case $* in
 show*) [ ! -e "$HERE/newer" ] || echo NeedDaemonReload=yes ;;
 daemon-reload) rm -f "$HERE/newer" ;;
+*is-enabled*) [ -e "/etc/systemd/system/multi-user.target.wants/$unit.service" ] ;;
 *enable*)
   unit=${unit%.service}.service
   [ -f "/etc/systemd/system/$unit" ] || exit 1
@@ -57,9 +58,9 @@ class Machine:
             f"mount --bind {self.folder / name} {place}" for name, place in places.items()
         ]
 
-    def run(self, shell: str, later: str = "no", before: str = "") -> Ended:
+    def run(self, shell: str, later: str = "no", before: str = "", backups: str = "") -> Ended:
         """Turn persistence mode on, where systemd does not run."""
-        command = script("persistence", later=later, allow_reload="no")
+        command = script("persistence", later=later, allow_reload="no", backups=backups)
         return run_apart(command, shell, "\n".join([*self.before(), before]))
 
     def run_beside(self, node: Node, shell: str, allow: str = "no") -> Ended:
@@ -101,6 +102,17 @@ def test_a_driver_with_a_unit(machine: Machine, shell: str) -> None:
     assert machine.run(shell).code == 0
     assert not (machine.folder / "units" / OWN).exists()
     assert (machine.folder / "on").exists()
+
+
+def test_what_a_restore_lists(machine: Machine, shell: str, backups: Path) -> None:
+    """The daemon, if the run has enabled it; a unit of ours is a file of the run."""
+    unit = "[Service]\nExecStart=/usr/bin/nvidia-persistenced --persistence-mode\n"
+    (machine.folder / "units" / "nvidia-persistenced.service").write_text(unit)
+    assert machine.run(shell, backups=str(backups)).code == 0
+    assert (backups / "also").read_text() == "+ persistence nvidia-persistenced\n"
+    (machine.folder / "on").unlink()
+    assert machine.run(shell, backups=str(later := backups.with_name("20260102T000000Z"))).code == 0
+    assert (machine.folder / "on").exists() and not (later / "also").exists()
 
 
 def test_no_module_is_loaded(machine: Machine, shell: str) -> None:

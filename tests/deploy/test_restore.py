@@ -681,6 +681,7 @@ def test_a_key_that_an_onboarding_puts_in(node: Node) -> None:
         ("+ module nvidia 1 2", "1 kernel module"),
         ("+ cmake a /b|+ workspace a /b /c", "1 cmake, 1 workspace"),
         ("+ copy a /b", "1 copied environment"),
+        ("+ persistence x", "1 enabled service"),
         ("", "nothing"),
     ],
 )
