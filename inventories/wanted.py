@@ -225,6 +225,11 @@ class LauncherWanted(Model):
         title="the Python of gpu-node verify; without it the first of nccl.environments",
     )
 
+    @property
+    def logs_in(self) -> bool:
+        """Whether it logs in to the other nodes by name; others are started on each node."""
+        return self.kind in ("deepspeed", "mpirun")
+
 
 class WorkspaceWanted(Model):
     path: places.Tree = Field(title="the directory on the node")

@@ -7,14 +7,17 @@ from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.engine.rule import Stops
 
-_OF_SEVERAL: frozenset[Stops] = frozenset({"every", "several", "logins"})
+# What stops a launcher that logs in to the nodes: on any of them, and on the one that launches.
+LAUNCHES: frozenset[Stops] = frozenset({"launches"})
+OF_LOGINS: frozenset[Stops] = LAUNCHES | {"logins"}
+OF_SEVERAL: frozenset[Stops] = OF_LOGINS | {"every", "several"}
 
 
 def kinds(nodes: int, logs_in: bool = True) -> frozenset[Stops]:
     """Return what stops a job on so many nodes, whose launcher logs in to them or does not."""
     if nodes < 2:
         return frozenset({"every"})
-    return _OF_SEVERAL if logs_in else _OF_SEVERAL - {"logins"}
+    return OF_SEVERAL if logs_in else OF_SEVERAL - OF_LOGINS
 
 
 def blocks_a_job(finding: Finding, kinds: Collection[Stops]) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpu_node.drift.engine.blocking import blocks_a_job, kinds
+from gpu_node.drift.engine.blocking import OF_SEVERAL, blocks_a_job, kinds
 from gpu_node.drift.engine.finding import Finding, OffFinding
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.job.job import Job
@@ -96,7 +96,7 @@ def lines(job: Job, report: Report) -> Iterator[str]:
 
 def _stops(finding: Finding) -> bool:
     """Whether a finding that bears on the job stops it, and not only explains what does."""
-    return blocks_a_job(finding, {"every", "several", "logins", "asks"})
+    return blocks_a_job(finding, OF_SEVERAL | {"asks"})
 
 
 def _unknown(job: Job) -> Iterator[str]:

@@ -19,6 +19,7 @@ _STOPS = {
     "every": "every job on the node",
     "several": "jobs on several nodes",
     "logins": "jobs whose launcher logs in to the nodes",
+    "launches": "jobs whose launcher logs in to the nodes",
     "unknown": "unknown: what it hides may stop a job",
 }
 _MANUAL = "manual: the deploy changes nothing"

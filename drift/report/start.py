@@ -1,9 +1,9 @@
 """Whether a job can start, and on which nodes: what of a report's problems stops one."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from gpu_node.drift.engine.blocking import blocks_a_job, hides_what_blocks, kinds
+from gpu_node.drift.engine.blocking import LAUNCHES, blocks_a_job, hides_what_blocks, kinds
 from gpu_node.drift.engine.finding import Finding
 from gpu_node.drift.engine.rule import Stops
 from gpu_node.drift.engine.shown_facts import Has, kind
@@ -12,18 +12,21 @@ from gpu_node.drift.ranges import gathered
 from gpu_node.drift.report.matrix import node_of
 from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.drift.report.problems import problems
+from gpu_node.inventories.wanted import NodeWanted
 
 
 @dataclass(frozen=True)
 class Start:
     """The nodes on which a job can start; what stops it on others, and why it is unknown on some.
 
-    Both are problems by their ids, or other words, each with its nodes.
+    Both are problems by their ids, or other words, each with its nodes. `barred` are the nodes that
+    only launch, with what keeps their launcher from the logins that it needs.
     """
 
     nodes: tuple[str, ...]
     stopped: Mapping[str, tuple[str, ...]]
     unknown: Mapping[str, tuple[str, ...]]
+    barred: Mapping[str, tuple[str, ...]]
 
 
 def start(report: Report) -> Start:
@@ -53,7 +56,25 @@ def start(report: Report) -> Start:
         tuple(name for name in hosts if name not in left_out),
         _by_reason(stopped),
         _by_reason(each for each in unknown if each[1] not in held),
+        _by_reason(_barred(report, unread)),
     )
+
+
+def _barred(report: Report, unread: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Yield what keeps a node that only launches from the logins of its launcher."""
+    launching = {
+        name: host
+        for name, host in report.hosts.items()
+        if not host.runs_jobs and host.judged and _logs_in(host.judged.wanted)
+    }
+    for problem in problems(launching):
+        for node, finding in problem.all:
+            if _stops(finding, LAUNCHES, unread):
+                yield problem.id, node
+
+
+def _logs_in(wanted: NodeWanted) -> bool:
+    return wanted.launcher is not None and wanted.launcher.logs_in
 
 
 def for_jobs(report: Report) -> dict[str, HostReport]:

@@ -291,6 +291,8 @@ class View:
                 for why, on in reasons.items()
             ]
             line += f"; {word}: {', '.join(listed)}" * bool(listed)
+        for why, on in found.barred.items():
+            line += f"; not from {visible(ranges(on))} (gpu: none): {why}"
         return [Line(line, "bold green" if count == total else "bold")]
 
     @property

@@ -10,7 +10,6 @@ from gpu_node.drift.engine.finding import Who
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Logins, Path
-from gpu_node.drift.job.names import DEEPSPEED, MPIRUN
 from gpu_node.drift.job.rules import job_in
 from gpu_node.drift.ranges import ranges
 from gpu_node.drift.ssh.links import Link, faults
@@ -78,14 +77,11 @@ def name_unresolved(at: At) -> Iterator[Fault]:
 
 
 def _used(wanted: NodeWanted, nodes: Nodes) -> frozenset[str]:
-    """Return the nodes to which a launcher logs in by name.
-
-    torchrun and accelerate are given an address; of the nodes of a job its hostfile is known.
-    """
+    """Return the nodes to which a launcher logs in by name; of a job its hostfile is known."""
     if nodes.task is not None:
         return job_in(nodes).named
-    kind = wanted.launcher.kind if wanted.launcher else None
-    return nodes.once(names_of) if kind in (DEEPSPEED, MPIRUN) else frozenset()
+    logs_in = wanted.launcher is not None and wanted.launcher.logs_in
+    return nodes.once(names_of) if logs_in else frozenset()
 
 
 def unresolved(state: NodeState, wanted: NodeWanted, nodes: Nodes) -> Iterator[Link]:

@@ -148,6 +148,29 @@ def test_a_login_that_fails_stops_a_job_of_several_nodes() -> None:
     assert (start(apart).nodes, start(apart).stopped) == (("n000",), {})
 
 
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("deepspeed", "; not from n000 (gpu: none): ssh.no-login"),
+        ("mpirun", "; not from n000 (gpu: none): ssh.no-login"),
+        ("torchrun", ""),
+        (None, ""),
+    ],
+)
+def test_a_node_that_launches_and_cannot_log_in(kind: str | None, words: str) -> None:
+    """It is said, where the launcher that the inventory names for it logs in to the nodes."""
+    found = clusters.Cluster(3, links={(0, 1): "silent"}).findings()
+    launching = states.seen(gpu_model="none", launcher_kind=kind)
+    seen = {"n000": launching, "n001": states.seen(TRAINS)}
+    whole = report({**seen, "n002": states.seen(TRAINS)})
+    first = whole.hosts["n000"].model_copy(update={"findings": found["n000"]})
+    failing = whole.model_copy(update={"hosts": {**whole.hosts, "n000": first}})
+    assert answer(failing).words == f"A job can start on 2 of 2 nodes{words}"
+    gone = whole.hosts["n001"].model_copy(update={"error": "no answer", "findings": []})
+    apart = failing.model_copy(update={"hosts": {**failing.hosts, "n001": gone}})
+    assert "not from" not in answer(apart).words
+
+
 def test_it_is_a_metric() -> None:
     made = report({"a": states.seen(TRAINS), "b": states.seen(FRESH)})
     text = "".join(parts(View(made), Page(plain())))
