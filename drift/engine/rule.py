@@ -114,8 +114,9 @@ class At(Generic[Here, Want]):
 
 Check = Callable[[At], Iterator[Fault]]
 # An error stops no job, every one, those of several nodes, or those whose launcher logs in: to the
-# other nodes ("launches": from this one, if it launches them). Of "asks": it is about what a job asks of the node, and a warning may stop that. Of "unknown": it
-# hides what may stop one. tests/drift/stops.yml has the source of each.
+# other nodes ("launches": from this one, if it launches). Of "asks": it is about what a job asks of
+# the node, and a warning may stop that. Of "unknown": it hides what may stop one.
+# tests/drift/stops.yml has the source of each.
 Stops = Literal["", "every", "several", "logins", "launches", "asks", "unknown"]
 # "several nodes": not where the inventory has a single one. "a newcomer": of a server that is to
 # become a node, by `gpu-node onboard` alone. "a job": by `gpu-node check-job` alone. "with peers":
