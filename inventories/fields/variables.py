@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from gpu_node.inventories.errors import Wrong
 from gpu_node.inventories.fields.kinds import IFNAME
@@ -18,6 +18,12 @@ _SECRET = re.compile(
 )
 # What a shell replaces by another text; ~ is a home at the beginning of a path.
 _EXPANDED = re.compile(r"\$[A-Za-z_{(]|`|(?:^|:)~[\w.-]*(?:[/:]|$)")
+# Variables whose reader expands a ~ itself, in all its releases, by os.path.expanduser, and where.
+_READER_EXPANDS = {
+    "HF_HOME": "huggingface_hub/constants.py, datasets/config.py",
+    "TORCH_HOME": "torch/hub.py",
+}
+_HOME = re.compile(r"~/(?!.*(?:\$|`|:~))[ -~]*")
 _WRITE_IT = (
     "write the value itself, such as a whole path; what a shell computes belongs in ~/.bashrc"
 )
@@ -60,11 +66,24 @@ def _value(value: object) -> str:
     return value
 
 
+def _homes(value: object, read: ValidatorFunctionWrapHandler) -> dict[str, str]:
+    """Check the values with a home that their reader expands without it."""
+    given = value if isinstance(value, dict) else {}
+    homes = {
+        name: text
+        for name in _READER_EXPANDS
+        if isinstance(text := given.get(name), str) and _HOME.fullmatch(text)
+    }
+    plain = {name: text.removeprefix("~/") for name, text in homes.items()}
+    return {**read({**given, **plain} if homes else value), **homes}
+
+
 Variables = Annotated[
     dict[
         Annotated[str, BeforeValidator(_variable)],
         Annotated[str, BeforeValidator(_value)],
     ],
+    WrapValidator(_homes),
     Field(
         examples=[{"OMP_NUM_THREADS": "8"}],
         description="""variables with values in quotes, such as {OMP_NUM_THREADS: "8"}""",

@@ -185,6 +185,12 @@ def test_the_flat_keys() -> None:
     }
 
 
+def test_a_home_that_the_reader_of_a_variable_expands() -> None:
+    """It stays as it is written, beside the others."""
+    env = {"A": "1", "HF_HOME": "~/hf", "TORCH_HOME": "~/torch", "Z": "2"}
+    assert NodeWanted.from_data({"env": env}).env == env
+
+
 def test_foreign_keys_are_passed_over() -> None:
     data = {**HOST, "ssh_user": "root", "allow_disruption": True, "limits_nofile": 4096}
     assert NodeWanted.from_data(data) == NodeWanted(
