@@ -86,7 +86,7 @@ def test_an_answer_that_is_cut_is_never_right(cluster: dict[str, Any]) -> None:
     assert any(map(bars_joining, findings))
 
 
-@pytest.mark.parametrize("user", ["root", "nobody-trains"])
+@pytest.mark.parametrize("user", ["root", "carol"])
 def test_the_training_user_is_there(cluster: dict[str, Any], user: str) -> None:
     """Without that account no key and no environment could be made: the server does not join."""
     wanted = NodeWanted.from_data({"ssh_hostname": "192.0.2.12", "launcher_user": user})
