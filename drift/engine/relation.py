@@ -23,6 +23,7 @@ _HOLDS: dict[str, Callable[[Any, Any], object]] = {
     "at-least": operator.ge,
     "at-most": operator.le,
     "one-of": lambda found, to: found in to,
+    "none-of": lambda found, to: found not in to,
 }
 
 
@@ -64,8 +65,8 @@ class Relation(Part):
     """
 
     of: str
-    holds: Literal["present", "absent", "equals", "at-least", "at-most", "one-of"] = Field(
-        alias="is"
+    holds: Literal["present", "absent", "equals", "at-least", "at-most", "one-of", "none-of"] = (
+        Field(alias="is")
     )
     to: Any = None
     # What the report calls it, and what kind of thing that is; empty: the entry itself.

@@ -21,6 +21,7 @@ from gpu_node.drift.network.ifname import oldest
 from gpu_node.drift.network.interfaces import selected
 from gpu_node.facts.env.start_files import Setting
 from gpu_node.facts.env.state import Line
+from gpu_node.facts.network.state import HcaPort
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
 from gpu_node.inventories.nccl_variables import (
@@ -179,13 +180,34 @@ def invalid_value(at: At) -> Iterator[Fault]:
 
 @check("env.hca-missing")
 def hca_missing(at: At) -> Iterator[Fault]:
-    active = [port.name for port in at.node.network.hca_ports or () if port.is_active]
-    names = [each.replace("/", ":") for each in active]
-    for each in (*_lines(at.node, at.wanted), *_computed(at.node, at.wanted)):
-        value = each.value if each.name == "NCCL_IB_HCA" and each.is_plain else None
-        if names and value and not selected(value, names):
-            found = f"{value} selects no active port"
+    names = [port.name.replace("/", ":") for port in _active(at)]
+    for each in _plain(at, "NCCL_IB_HCA"):
+        if names and not selected(each.value or "", names):
+            found = f"{each.value} selects no active port"
             yield _fault(each, found, f"one of {', '.join(names)}", "", _fix(each, "correct it"))
+
+
+@check("env.gid-missing")
+def gid_missing(at: At) -> Iterator[Fault]:
+    ports = _active(at)
+    if not all(port.gids for port in ports):
+        return  # of InfiniBand, or not read
+    for each in _plain(at, "NCCL_IB_GID_INDEX"):
+        if ports and not any(each.value in port.gids for port in ports):
+            found = f"no active port has a GID {each.value}"
+            indexes = ", ".join(dict.fromkeys(gid for port in ports for gid in port.gids))
+            yield _fault(each, found, f"one of {indexes}", "", _fix(each, "correct it"))
+
+
+def _active(at: At) -> list[HcaPort]:
+    return [port for port in at.node.network.hca_ports or () if port.is_active]
+
+
+def _plain(at: At, name: str) -> Iterator[Setting]:
+    """Yield the settings of a variable whose value is known."""
+    for each in (*_lines(at.node, at.wanted), *_computed(at.node, at.wanted)):
+        if each.name == name and each.is_plain and each.value:
+            yield each
 
 
 def _computed(state: NodeState, wanted: NodeWanted) -> Iterator[Setting]:

@@ -14,6 +14,8 @@ from gpu_node.inventories.plurals import counted
 # Modules on a board with NVLink, whose links are all in use. The links of a PCIe card need bridges,
 # which a server may lack on purpose.
 _ON_A_BOARD = re.compile(r"SXM|HBM3|\b(H20|H200|H800|B200)(?! PCIe| NVL)\b")
+# GPUs whose memory no card of the network may reach, and ports whose library has its own way.
+_FOR_DESKTOPS, _OMNI_PATH = re.compile("GeForce|TITAN"), ("hfi1", "opa")
 
 
 @check("fabric.manager-down")
@@ -73,6 +75,20 @@ def _by_port(nodes: Nodes) -> dict[tuple[str, bool], list[str]]:
             having[port.name, port.is_active].append(name)
         having["", any(port.is_active for port in ports)].append(name)
     return having
+
+
+@check("fabric.peermem")
+def peermem(at: At) -> Iterator[Fault]:
+    loaded, smi = at.node.driver.loaded, at.node.driver.smi
+    if not loaded or not loaded.nvidia or loaded.is_open or loaded.peermem or not smi:
+        return  # the open module hands its memory on by itself
+    ports = [
+        port.name
+        for port in at.node.network.hca_ports or ()
+        if port.is_active and port.layer == "InfiniBand" and not port.name.startswith(_OMNI_PATH)
+    ]
+    if ports and any(not _FOR_DESKTOPS.search(gpu.name) for gpu in smi.gpus):
+        yield Fault("nvidia_peermem", "not loaded", f"loaded, for {', '.join(ports)}")
 
 
 @check("fabric.nvlink-down")

@@ -102,6 +102,22 @@ def subnet_shared(at: At) -> Iterator[Fault]:
         )
 
 
+@check("network.rp-filter")
+def rp_filter(at: At) -> Iterator[Fault]:
+    name = carrier(at.node, at.wanted).name
+    for other, net in sharing(at.node.network, name) if name else ():
+        rows = (row.device for row in at.node.network.table or () if row.network == net)
+        sends = next((device for device in rows if device in (name, other)), None)
+        drops = other if sends == name else name
+        if sends and drops in (at.node.network.strict or ()):
+            yield Fault(
+                subject=Interface(name or ""),
+                found=f"{drops} drops packets from {net}, which is reached over {sends}",
+                wanted=f"{net} on one interface, or a loose filter (2)",
+                names={"NAME": drops or ""},
+            )
+
+
 def _is_judged(state: NodeState, wanted: NodeWanted) -> str | None:
     """Return the interface that must be selected; None where nothing can be judged."""
     return chosen(state, wanted).name if wanted.network is not None else None

@@ -33,7 +33,8 @@ class Loaded(State):
     """The loaded nvidia module's version ("": none), whether it is the open one, and nouveau.
 
     `bars` are the active lines that block nvidia. `keeps_persistence` is whether something enables
-    persistence mode at boot (None: there is no systemd, so no unit can be found).
+    persistence mode at boot (None: there is no systemd, so no unit can be found). `peermem`: the
+    module is loaded by which cards of the network reach the memory of GPUs.
     """
 
     nvidia: str
@@ -41,6 +42,7 @@ class Loaded(State):
     nouveau: bool
     bars: tuple[Bar, ...] = ()
     keeps_persistence: bool | None = None
+    peermem: bool = False
 
 
 class Cuda(State):
@@ -63,6 +65,7 @@ def parse_loaded(text: str) -> Loaded:
         is_open="open" in rest,
         nouveau="nouveau" in rest,
         bars=tuple(map(_BAR.row, by_word(bars, "\t")["barred"])),
+        peermem="peermem" in rest,
         keeps_persistence=next((kept[line] for line in rest if line in kept), None),
     )
 

@@ -8,6 +8,7 @@ version=
 { read -r version </sys/module/nvidia/version; } 2>/dev/null
 printf 'nvidia %s\n' "$version"
 [ ! -d /sys/module/nouveau ] || echo nouveau
+[ ! -d /sys/module/nvidia_peermem ] && [ ! -d /sys/module/nv_peer_mem ] || echo peermem
 ! grep -qs 'Open Kernel Module' /proc/driver/nvidia/version || echo open
 # Whether persistence mode is enabled at boot; without systemd there is no unit to examine.
 if command -v systemctl >/dev/null 2>&1; then

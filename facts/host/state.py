@@ -211,6 +211,8 @@ class HostState(State):
     disks: tuple[Disk, ...] | None
     name: Name | None
     mounts: Mounts | None = None
+    # Of readings.yml.
+    numa_balancing: str | None = None
     # What the inventory names; None: it names nothing.
     sysctl: tuple[Setting, ...] | None = None
     modules: tuple[Setting, ...] | None = None

@@ -89,11 +89,15 @@ class Row(State):
 
 
 class HcaPort(State):
-    """A port of InfiniBand or RoCE (mlx5_0/1), its state (ACTIVE, DOWN, INIT), and its layer."""
+    """A port of InfiniBand or RoCE (mlx5_0/1), its state (ACTIVE, DOWN, INIT), and its layer.
+
+    `gids` are the indexes at which a port of RoCE has a GID.
+    """
 
     name: str
     state: str
     layer: str
+    gids: tuple[str, ...] = ()
 
     @property
     def is_active(self) -> bool:
@@ -101,14 +105,15 @@ class HcaPort(State):
         return self.state == "ACTIVE"
 
 
-_HCA_PORT = Columns(HcaPort, "name state layer", " ", name=checked.hca_port)
+_HCA_PORT = Columns(HcaPort, "name state layer gids...", " ", name=checked.hca_port)
 
 
 class NetworkState(State):
     """Everything about the network that rules use.
 
     `infiniband`: one of the `hca_ports` is active, which NCCL takes first; read with links, as
-    `table` is, the main one of IPv4.
+    `table` is, the main one of IPv4. `strict` are the interfaces on which the kernel drops what
+    comes from an address that it would reach by another one.
     """
 
     links: tuple[Link, ...] | None
@@ -117,15 +122,15 @@ class NetworkState(State):
     infiniband: bool | None = None
     table: tuple[Row, ...] | None = None
     hca_ports: tuple[HcaPort, ...] | None = None
+    strict: tuple[str, ...] | None = None
 
 
-def parse_links(
-    text: str,
-) -> tuple[tuple[Link, ...], bool, tuple[Row, ...] | None, tuple[HcaPort, ...]]:
+def parse_links(text: str) -> tuple[object, ...]:
     """Parse `NAME FLAGS STATE MTU SPEED KIND`; a speed of -1 or - is unknown.
 
-    Then follow `=ports NAME MODE PORT...` for bonds and bridges, `=hca DEVICE/PORT STATE LAYER` for
-    ports of InfiniBand and RoCE, and `=route NAME NETWORK MASK`, the header first.
+    Then follow `=strict NAME`, `=ports NAME MODE PORT...` for bonds and bridges, `=hca DEVICE/PORT
+    STATE LAYER GID...` for ports of InfiniBand and RoCE, and `=route NAME NETWORK MASK`, the header
+    first.
     """
     lines = _few(text)
     ports = {row[1]: row[2:] for row in map(str.split, lines) if row[0] == "=ports"}
@@ -133,7 +138,8 @@ def parse_links(
     made = tuple(link.model_copy(update=_made_of(ports.get(link.name, ()))) for link in links)
     routes = [line.split()[1:] for line in lines if line.startswith("=route ")]
     hca = tuple(_HCA_PORT.row(line[5:]) for line in lines if line.startswith("=hca "))
-    return made, any(port.is_active for port in hca), _table(routes), hca
+    strict = tuple(line[8:] for line in lines if line.startswith("=strict "))
+    return made, any(port.is_active for port in hca), _table(routes), hca, strict
 
 
 def _table(rows: Sequence[Sequence[str]]) -> tuple[Row, ...] | None:
@@ -219,7 +225,7 @@ def _after(words: list[str], word: str) -> str | None:
 
 
 PARSERS: Parsers = {
-    "network.links": ("links infiniband table hca_ports", parse_links),
+    "network.links": ("links infiniband table hca_ports strict", parse_links),
     "network.addresses": ("addresses", parse_addresses),
     "network.routes": ("routes", parse_routes),
 }

@@ -2,16 +2,21 @@
 
 import shlex
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
+from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.probe.readers import line, number
 
 _FACTS = Path(__file__).parents[1]
+_Files = Annotated[
+    tuple[Annotated[str, Field(pattern="^/")], ...],
+    BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
+]
 
 
 class Row(BaseModel):
@@ -21,7 +26,8 @@ class Row(BaseModel):
 
     name: str
     area: str
-    file: str = Field(pattern="^/")
+    # Of several files the value is their lines, with a blank between them.
+    file: _Files
     type: Literal["number", "text"]
     # Of a number: another one is unreadable.
     least: int = 0
@@ -44,16 +50,15 @@ class Row(BaseModel):
     @property
     def section(self) -> Section:
         """What the probe asks."""
-        file = shlex.quote(self.file)
-        test = f"[ ! -e {file} ] || " * (self.absent == "normal")
-        return Section(
-            f"{self.area}.{self.name.replace('_', '-')}", f"{test}cat {file}", light=True
-        )
+        test = f"[ ! -e {shlex.quote(self.file[0])} ] || " * (self.absent == "normal")
+        command = f"{test}cat {shlex.join(self.file)}"
+        return Section(f"{self.area}.{self.name.replace('_', '-')}", command, light=True)
 
     def read(self, text: str) -> int | str | None:
         """Return the value that an answer is; None where the file is absent."""
         if self.absent == "normal" and not text:
             return None
+        text = " ".join(map(str.strip, lines_of(text)))
         value = number(text) if self.type == "number" else line(text)
         if isinstance(value, int) and not self.least <= value <= self.most:
             raise ValueError(f"not {self.least} to {self.most}: {value}")

@@ -67,7 +67,7 @@ class Daemon(State):
     `text` is its daemon.json with `...` for all texts but a size, None where there is none;
     `problem` is why it cannot be read.
     `is_later`: the file is newer than the process. `limits` are the soft limits that its containers
-    inherit.
+    inherit. `toolkit`: beside that of root there is what gives GPUs to its containers.
     """
 
     kind: Kind
@@ -79,6 +79,7 @@ class Daemon(State):
     text: str | None = None
     problem: str = ""
     is_later: bool = False
+    toolkit: bool = False
 
 
 class PodmanSize(State):
@@ -159,7 +160,7 @@ def parse(text: str) -> Docker:
 def _daemon(text: str) -> Daemon:
     first, _, rest = text.partition("\n")
     kind, pid, started = first.split("\t")
-    rows = by_word(rest, "\t", "flag limit unit file problem text")
+    rows = by_word(rest, "\t", "flag limit unit file problem text toolkit")
     path, changed = (rows["file"] or ["\t"])[-1].split("\t")
     limits = (row.split("\t") for row in rows["limit"])
     known = {
@@ -171,6 +172,7 @@ def _daemon(text: str) -> Daemon:
         "path": path,
         "text": "\n".join(rows["text"]) if changed else None,
         "problem": "".join(rows["problem"][-1:]),
+        "toolkit": bool(rows["toolkit"]),
         "is_later": bool(changed) and 0 < int(started or 0) < number(changed),
     }
     return Daemon.model_validate(known)

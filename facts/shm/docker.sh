@@ -10,6 +10,9 @@ of_root() {
 }
 if of_root /run/docker.pid || command -v "${root-}/usr/bin/dockerd" >/dev/null 2>&1; then
   daemon root /etc/docker/daemon.json
+  for file in nvidia-container-runtime-hook nvidia-container-toolkit nvidia-ctk; do
+    [ ! -x "${root-}/usr/bin/$file" ] || { echo toolkit; break; }
+  done
   for file in /etc/systemd/system/docker.service /etc/systemd/system/docker.service.d/*.conf \
     /run/systemd/system/docker.service.d/*.conf /usr/lib/systemd/system/docker.service \
     /lib/systemd/system/docker.service /etc/default/docker /etc/sysconfig/docker; do

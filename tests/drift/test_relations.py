@@ -36,6 +36,8 @@ def test_a_rule_has_a_relation_or_a_function() -> None:
         ({"is": "at-most", "to": 4096}, 4097, "4097"),
         ({"is": "one-of", "to": ["yum", "dnf"]}, "dnf", None),
         ({"is": "one-of", "to": ["yum", "dnf"]}, "none", "none"),
+        ({"is": "none-of", "to": ["yum", "dnf"]}, "apt", None),
+        ({"is": "none-of", "to": ["yum", "dnf"]}, "dnf", "dnf"),
         ({"is": "at-least", "to": 4096}, None, None),  # not read: that is a finding already
     ],
 )

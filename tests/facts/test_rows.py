@@ -29,6 +29,7 @@ def row(**change: Any) -> Row:
     [
         ({"file": ""}, "String should match pattern '^/'"),
         ({"file": "proc/x"}, "String should match pattern '^/'"),
+        ({"file": ["/proc/x", "y"]}, "String should match pattern '^/'"),
         ({"absent": "unknown"}, "Input should be 'unreadable' or 'normal'"),
         ({"type": "int"}, "Input should be 'number' or 'text'"),
         ({"healthy": "many"}, "not a number: 'many'"),
@@ -50,6 +51,7 @@ def test_a_row_that_is_wrong(change: dict[str, Any], words: str) -> None:
         ({"least": -1}, "-1", -1),
         ({"type": "text"}, " a b\n", "a b"),
         ({"absent": "normal"}, "", None),
+        ({"file": ["/proc/x", "/sys/y"], "type": "text"}, "a\nb c \n", "a b c"),
     ],
 )
 def test_what_is_read(change: dict[str, Any], text: str, value: object) -> None:
