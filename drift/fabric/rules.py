@@ -36,7 +36,8 @@ def manager_version(at: At) -> Iterator[Fault]:
     if not switches or not switches.found or loaded is None or not loaded.nvidia:
         return
     if switches.version and switches.version != loaded.nvidia:
-        yield Fault(subject="fabric manager", found=switches.version, wanted=loaded.nvidia)
+        names = {"BRANCH": loaded.nvidia.partition(".")[0], "VERSION": loaded.nvidia}
+        yield Fault("fabric manager", switches.version, loaded.nvidia, names=names)
 
 
 def shown(switches: Switches) -> str:

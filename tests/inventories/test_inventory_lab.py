@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from gpu_node.drift.network.ifname import wanted_blocks
+from gpu_node.inventories.wanted import NodeWanted
 from tests.commands import run
+from tests.drift import states
 from tests.inventories.conftest import loaded, options_of, refused
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +60,30 @@ def test_host_beats_group_beats_defaults_beneath_data(lab: Path) -> None:
     data = {name: host["data"] for name, host in hosts(lab, *options).items()}
     assert (data["a100-01"]["shm_size"], data["a100-01"]["gpu_count"]) == ("32G", 8)
     assert (data["v100-01"]["shy"], data["v100-01"]["gpu_count"]) == (1, 2)
+
+
+def test_cards_that_have_other_names_on_a_node(lab: Path) -> None:
+    """A host's variables are beside those of all nodes, and its ~/.bashrc exports its own."""
+    text = lab.with_suffix(".yml").read_text()
+    for address, own in {
+        "10.168.144.4": "{NCCL_IB_HCA: mlx5_0}",
+        "10.168.144.5": '{NCCL_IB_HCA: rocep1s0f0, NCCL_IB_GID_INDEX: "3"}',
+    }.items():
+        text = text.replace(f"{address}, ", f"{address}, env: {own}, ")
+    lab.with_suffix(".yml").write_text(text)
+    exported = {}
+    for name, host in hosts(lab).items():
+        values = wanted_blocks(states.state(), NodeWanted.from_data(host["data"]).env or {})
+        exported[name] = [line for line in values.top.split("\n") if line]
+    threads, card, index = (
+        "OMP_NUM_THREADS='4'",
+        "NCCL_IB_HCA='rocep1s0f0'",
+        "NCCL_IB_GID_INDEX='3'",
+    )
+    assert exported == {
+        "a100-01": [f"export {each}" for each in (threads, "NCCL_IB_HCA='mlx5_0'")],
+        "v100-01": [f"export {each}" for each in (threads, card, index)],
+    }
 
 
 @pytest.mark.parametrize("option", ["--limit", "--exclude"])
