@@ -92,10 +92,10 @@ def answered(server: dict[str, Any], folder: Path, programs: Path, shell: str) -
         (devices / slot).symlink_to(f"../../../port/{slot}")
     programs.mkdir()
     manager = f"#!/bin/sh\necho 'Fabric Manager version is : {version(server)}'\n"
-    told = {"nvidia-smi": SMI.replace("FOLDER", str(folder)), "nv-fabricmanager": manager}
+    stand_ins = {"nvidia-smi": SMI.replace("FOLDER", str(folder)), "nv-fabricmanager": manager}
     for name in ("smi", "nvlink"):
         (folder / name).write_text(server.get(name, ""))
-    for name, text in told.items():
+    for name, text in stand_ins.items():
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
     binds = [("sys", "/sys"), ("proc/driver", "/proc/driver")]
