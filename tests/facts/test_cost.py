@@ -21,7 +21,7 @@ from tests.shells import as_lines, machine_with
 
 pytestmark = pytest.mark.slow
 
-# A node of stand-ins needs about 455, with any number of nodes; of these fabric.switches are 14,
+# A node of stand-ins needs about 457, with any number of nodes; of these fabric.switches are 14,
 # network.links 10, and each row of readings.yml 2. When each section had a time limit of its own,
 # it needed 847 in a cluster of 2 nodes, and 1439 in one of 200.
 MOST_PROCESSES = 480
