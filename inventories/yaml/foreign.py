@@ -16,11 +16,11 @@ _KINDS = {
     re.compile(
         r"\A(?:[#;].*\n|[ \t\r]*\n)*\[[\w:. -]+\][ \t\r]*$|\bansible_[a-z_]{1,40}=", re.MULTILINE
     ): "an INI file, as Ansible's hosts",
+    re.compile(r"^[\"' {]*apiVersion[\"']?:", re.MULTILINE): "an object of Kubernetes",
     re.compile(
         r"^[\w-]+:[ \t]*\n(?:[ \t]*#.*\n)*[ \t]+(?:hosts|children):", re.MULTILINE
     ): "an inventory of Ansible",
     re.compile(r"^- hosts:|^  (?:tasks|roles):", re.MULTILINE): "a playbook of Ansible",
-    re.compile(r"^[\"' {]*apiVersion[\"']?:", re.MULTILINE): "an object of Kubernetes",
     re.compile(r"^services:", re.MULTILINE): "a file of Docker Compose",
     re.compile(r"^NodeName=", re.MULTILINE): "a file of Slurm",
     re.compile(r"^(?i:host)\s+\S", re.MULTILINE): "a file of ssh_config",
