@@ -33,7 +33,7 @@ _SYNONYMS: dict[str, bool] = {
 }
 # A key and its value, as a shell, pip or a list has them.
 _PAIR = re.compile(
-    r"""(?:(?:export|-e)[ ]+)?([\w.-]+)[ ]*(?:==?|:)[ ]*("[^"]*"|'[^']*'|[^\s;,"']+)"""
+    r"""(?:(?:export|-e)[ ]+)?([\w.-]+)[ ]*(?:[=~>]?=|:)[ ]*("[^"]*"|'[^']*'|[^\s;,"']+)"""
 )
 # What the name of a package has besides: libnccl2=2.18.1-1+cuda12.1, nvidia-535.
 _VERSION = re.compile(r"([0-9]+(?:\.[0-9]+)*)(?:-[0-9]+)?(?:[+.]?(cuda[0-9]+\.[0-9]+))?")
