@@ -89,6 +89,8 @@ def advised(
         return problem._replace(then=then)
     if problem.kind == "notation":
         problem = problem._replace(allowed=allowed_at(model, path))
+    if ": put it in quotes" in problem.why and written and not is_right(model, path, written):
+        problem = problem._replace(why="")
     right = meant(model, path, value, written)
     text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
     if right is None:
