@@ -43,6 +43,8 @@ _UNIT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt])(?:i?b(?:ytes?)?)?", re.IGN
 # Nearer than gpu is to cpu.
 _NEAR = 0.7
 _LONGEST = 200
+# What other programs write where a key of this file is left out.
+_NOTHING = ("nil", "none", "null", "slurm", "srun")
 # What a shell replaces, and this file does not.
 _OF_A_SHELL = {
     re.compile(r"\$[{A-Z]"): "write the value itself: $ is not replaced here",
@@ -95,10 +97,20 @@ def advised(
     text = " ".join(map(str, value)) if isinstance(value, list) else str(value)
     if right is None:
         replaced = (then for sign, then in _OF_A_SHELL.items() if sign.search(text))
-        return problem._replace(then=next(replaced, f"write, for example, {example}"))
+        then = f"write, for example, {example}"
+        if text.lower() in _NOTHING and _may_be_left_out(model, path):
+            then = f"remove {path[-1]}; or {then}"
+        return problem._replace(then=next(replaced, then))
     is_in_quotes = isinstance(value, str) and not isinstance(right, str) and as_yaml(right) == value
     found = quoted(f'"{value}"') if is_in_quotes else problem.found
     return problem._replace(found=found, then=f"write {_line(whole, right)}")
+
+
+def _may_be_left_out(model: type[BaseModel], path: KeyPath) -> bool:
+    """Whether a path leads to a key that its section does not need; an entry is none."""
+    holder, field = field_at(model, path)
+    is_key = field is not None and keys_of_model(holder).get(str(path[-1])) is field
+    return is_key and field is not None and not field.is_required()
 
 
 def meant(model: type[BaseModel], path: KeyPath, value: object, written: str = "") -> object:
@@ -134,6 +146,8 @@ def _candidates(value: object, written: str, known: list[str]) -> Iterator[objec
     yield next((launchers()[each] for each in lower.split() if each in launchers()), None)
     yield lower.replace("_", "-")
     yield re.sub(r"(?<=[0-9]),(?=[0-9])", ".", text)
+    if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{3})+", text):
+        yield int(text.replace(".", ""))
     yield unicodedata.normalize("NFKC", text)
     yield text.removesuffix(".")
     yield text.partition(",")[0]

@@ -40,18 +40,21 @@ _OTHERS = {
     "user": "login remoteuser username",
     "version": "branch",
 }
-_JUMP_HOST = re.compile(
-    r"proxy_?(jump|command)|bastion|jump_?(host)?|.*_common_args", re.IGNORECASE
-)
+# Names of no single key, and what to do about them.
+_OF_NO_KEY = {
+    r"proxy_?(jump|command)|bastion|jump_?(host)?|.*_common_args": (
+        "write it in ~/.ssh/config of this machine, see docs/how-to/jump-host.md"
+    ),
+    "gres": "write, for example, gpu: {model: A100, count: 8}",
+}
 
 
 def of_no_key(name: str) -> str:
-    """Return what to do about what an inventory never has; empty for any other name."""
+    """Return what to do about what is no key of an inventory; empty for any other name."""
     if is_secret(name):
         return "remove it: no password is stored in an inventory"
-    if _JUMP_HOST.fullmatch(name):
-        return "write it in ~/.ssh/config of this machine, see docs/how-to/jump-host.md"
-    return ""
+    found = (then for words, then in _OF_NO_KEY.items() if re.fullmatch(words, name.lower()))
+    return next(found, "")
 
 
 def login_key(name: str) -> str:

@@ -314,7 +314,7 @@ User = Annotated[
 EXISTING_FILE = "an existing file; a relative path starts at the cluster file"
 FilePath = Annotated[
     str,
-    matching(r"[^\x00-\x1f]+"),
+    matching(r"(?!(?i:none)$)[^\x00-\x1f]+"),
     Field(examples=["id_ed25519"], description=EXISTING_FILE),
 ]
 Command = Annotated[
