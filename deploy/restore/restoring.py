@@ -30,6 +30,7 @@ from gpu_node.inventories.connection.sudo import SUDO
 from gpu_node.inventories.errors import shown, worded
 from gpu_node.inventories.escape import visible
 from gpu_node.inventories.interrupt import LINE, at_once
+from gpu_node.inventories.next_command import next_command
 from gpu_node.inventories.plurals import counted, few
 
 _MOST_LISTED, _MOST_COMMANDS = 20, 100
@@ -194,7 +195,8 @@ class _Restoring:
 
     def _written(self, writes: Sequence[Target], before: str) -> int:
         run = replacement.run()
-        self.stage[0] = f"some files are back; gpu-node restore --run {run} takes that back"
+        then = next_command("restore", self.asked.inventory, self.asked.node, "--run", run)
+        self.stage[0] = f"some files are back; to take that back: {then}"
         failed = 0
         for each in writes:
             problem, printed = self.node.put_back(each)
@@ -205,7 +207,8 @@ class _Restoring:
                 self.console.say(f"{each.path}: not put back: {problem}")
         if failed < len(writes):
             count = counted(len(writes) - failed, "file")
-            self.console.say(f"{count} put back as run {run}; --run {run} takes that back")
+            self.console.say("a deploy repairs again what the inventory still asks for")
+            self.console.say(f"{count} put back as run {run}; to take it back: {then}")
             self.keep(run, {self.asked.node: f"{count} as before run {before}"})
         return 1 if failed else 0
 

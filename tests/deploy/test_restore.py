@@ -207,6 +207,8 @@ def test_all_of_a_run(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"{node.bashrc}: gets its earlier content\n  -ours\n" in out
     assert f"{node.keys}: is removed" in out and "systemctl reload docker" in out
     assert f"3 files put back as run {SECOND}" in err
+    assert f"; to take it back: gpu-node restore site.yml n --run {SECOND}\n" in err
+    assert "a deploy repairs again what the inventory still asks for" in err
     left = {path for path in tree(node.place) if not path.startswith("backups/")}
     assert left == {"etc/docker/daemon.json", "home/.bashrc"}
     # The restore is the last run now.
