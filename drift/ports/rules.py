@@ -12,6 +12,8 @@ from gpu_node.facts.ports.state import Firewall, Outcome, PortsState
 _ENDED = {
     "dropped": "dropped without an answer",
     "rejected": "rejected (no route to host)",
+    "unreachable": "rejected (network is unreachable)",
+    "prohibited": "rejected (permission denied)",
     "reset": "refused, although it listens",
 }
 _BY_DEPLOY = "set firewall.trust_nodes in the inventory, and gpu-node deploy repairs it"
@@ -102,18 +104,22 @@ def _rule(
         command = f"firewall-cmd {added} && firewall-cmd --permanent {added}"
         return f"firewalld (zone {zone} of {state.interface})", command
     chains = firewall.input if hook == "input" else firewall.output
-    chain = next((each for each in chains if each.split()[0] in (version, "inet")), "")
-    if not chain:
+    found = [each for each in chains if each.split()[0] in (version, "inet")]
+    if not found:
         return None
+    # Each of them sees a packet that another one accepts.
     option, end = ("-s", "saddr") if hook == "input" else ("-d", "daddr")
-    if chain == f"{version} filter {hook.upper()}":
-        command = f"{version}tables -I {hook.upper()} {option} {','.join(addresses)} -j ACCEPT"
-        return f"the chain {hook.upper()} of {version}tables", f"{command}; then save the rules"
-    command = f"nft insert rule {chain} {version} {end} '{{ {', '.join(addresses)} }}' accept"
-    return (
-        f"the nft chain {chain}",
-        f"{command}; then write it into the file that is loaded at boot",
-    )
+    names, commands = [], []
+    for chain in found:
+        if chain == f"{version} filter {hook.upper()}":
+            names.append(f"the chain {hook.upper()} of {version}tables")
+            words = f"{option} {','.join(addresses)} -j ACCEPT"
+            commands.append(f"{version}tables -I {hook.upper()} {words}")
+        else:
+            names.append(f"the nft chain {chain}")
+            words = f"{version} {end} '{{ {', '.join(addresses)} }}' accept"
+            commands.append(f"nft insert rule {chain} {words}")
+    return " or ".join(names), f"{' && '.join(commands)}; then save the rules for the next boot"
 
 
 def others(nodes: Nodes) -> list[str]:

@@ -17,9 +17,10 @@ SECTIONS = (
     Section("ports.firewall", SBIN + shell("ports/firewall"), root=True, light=True),
     Section("ports.trusted", f"[ ! -e {RECORD} ] || cat {RECORD}", light=True),
 )
-# "dropped": no answer; "rejected": no route to host; "reset": refused, though the peer listens.
+# "dropped": no answer; "reset": refused, though the peer listens. What ICMP says is by its error:
+# "rejected" no route to host, "unreachable" its network, "prohibited" of IPv6, permission denied.
 # "unknown" never counts as open.
-Outcome = Literal["open", "dropped", "rejected", "reset", "unknown"]
+Outcome = Literal["open", "dropped", "rejected", "unreachable", "prohibited", "reset", "unknown"]
 _WORD = r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,63}"
 _ZONE = checked.Form("an interface and its zone", re.compile(rf"([\w.:@+-]{{1,15}}) ({_WORD})"))
 _CHAIN = checked.Form(

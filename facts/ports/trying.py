@@ -37,6 +37,8 @@ _FAILED: Mapping[str, Outcome] = {
     "open": "open",
     "late": "dropped",
     "EHOSTUNREACH": "rejected",
+    "ENETUNREACH": "unreachable",
+    "EACCES": "prohibited",
     "ECONNREFUSED": "reset",
 }
 

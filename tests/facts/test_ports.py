@@ -29,6 +29,7 @@ from tests.verify import namespaces
 from tests.verify.namespaces import INTERFACE, Nodes
 
 FIRST, SECOND, ROUTER = NAMES = ("a100-01", "a100-02", "router")
+BY_IPV6 = {name: f"fd99::{at}" for at, name in enumerate(NAMES, 1)}
 RANGE = "32768-60999"
 made = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("nft") or not shutil.which("iptables"),
@@ -43,14 +44,18 @@ def nodes() -> Iterator[Nodes]:
         tempfile.TemporaryDirectory(dir="/var/tmp") as folder,
         namespaces.running(NAMES, Path(folder), "python3") as running,
     ):
+        for name, address in BY_IPV6.items():
+            running.on(name, f"ip -6 address add {address}/64 dev {INTERFACE} nodad")
         yield running
 
 
 @pytest.fixture(autouse=True)
 def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Wait a second for a connection, and remove the rules of a test."""
+    """Wait a second for a connection, or the seconds given, and remove the rules of a test."""
     seconds = "LIFE_SECONDS, CONNECT_SECONDS, CARRY_SECONDS = {}"
-    program = trying.PROGRAM.replace(seconds.format("20, 4, 3"), seconds.format("20, 1, 1"))
+    program = trying.PROGRAM.replace(
+        seconds.format("20, 4, 3"), seconds.format(f"20, {getattr(request, 'param', 1)}, 1")
+    )
     assert program != trying.PROGRAM
     monkeypatch.setattr(trying, "PROGRAM", program)
     # Where a node keeps silent, all of it is waited for; else a loaded machine may take its time.
@@ -63,11 +68,14 @@ def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
             request.getfixturevalue("nodes").on(name, "nft flush ruleset")
 
 
-def tried(nodes: Nodes, *names: str) -> dict[str, PortsState]:
-    """Return what nodes tried together."""
-    names = names or (FIRST, SECOND)
-    ends = {nodes.host(name): nodes.addresses[name] for name in names}
-    return {name: PortsState(firewall=None, **found) for name, found in try_ports(ends).items()}
+def tried(nodes: Nodes, *names: str, by: dict[str, str] | None = None) -> dict[str, PortsState]:
+    """Return what nodes tried together, at addresses of theirs."""
+    by = by or nodes.addresses
+    found = try_ports({nodes.host(name): by[name] for name in names or (FIRST, SECOND)})
+    return {
+        name: PortsState(firewall=None, address=by[name], interface=INTERFACE, **each)
+        for name, each in found.items()
+    }
 
 
 def to(found: dict[str, PortsState], name: str, peer: str) -> Tried:
@@ -100,10 +108,14 @@ def programs(nodes: Nodes) -> int:
     return lines
 
 
-def input_rule(rule: str) -> str:
+def input_rule(rule: str, name: str = "input") -> str:
     """Return sh that makes a chain with a rule."""
     chain = "{ type filter hook input priority 0; }"
-    return f"nft 'add table inet t; add chain inet t input {chain}; add rule inet t input {rule}'"
+    made = f"add table inet t; add chain inet t {name} {chain}"
+    return f"nft '{made}; add rule inet t {name} {rule}'"
+
+
+SYN = "tcp flags & (syn|ack) == syn"
 
 
 @made
@@ -112,31 +124,61 @@ def input_rule(rule: str) -> str:
     [
         (input_rule(f"ct state new tcp dport {RANGE} drop"), "dropped dropped dropped"),
         (input_rule("ct state new tcp dport 42178-60999 drop"), "open dropped dropped"),
-        (
-            input_rule("tcp flags & (syn|ack) == syn reject with icmp type host-prohibited"),
-            "rejected rejected rejected",
-        ),
-        (input_rule("tcp flags & (syn|ack) == syn reject with tcp reset"), "reset reset reset"),
-        ("iptables -A INPUT -p tcp --syn -j REJECT", "reset reset reset"),
+        (input_rule(f"{SYN} reject with icmp type host-prohibited"), "rejected"),
+        (input_rule(f"{SYN} reject with icmp type net-prohibited"), "unreachable"),
+        (input_rule(f"{SYN} reject with tcp reset"), "reset"),
+        ("iptables -A INPUT -p tcp --syn -j REJECT", "reset"),
         ("iptables -P INPUT DROP; iptables -A INPUT -p tcp --dport 22 -j ACCEPT", None),
+        (f"{input_rule('tcp dport 22 drop', 'banned')}; {input_rule(f'{SYN} drop')}", "dropped"),
     ],
-    ids=["the range", "a part", "host-prohibited", "reset", "iptables", "policy"],
+    ids=[
+        *("the range", "a part", "host-prohibited", "net-prohibited", "reset", "iptables"),
+        *("policy", "two chains"),
+    ],
 )
 def test_what_a_firewall_does(nodes: Nodes, script: str, ports: str | None) -> None:
     """It is seen from the other node; the command that the finding prints lets it pass."""
+    let_pass_as_printed(nodes, script, ports, nodes.addresses)
+
+
+# Between namespaces an answer comes before the first SYN is sent: the second one counts.
+@made
+@pytest.mark.parametrize("quick", [2], indirect=True, ids=["later"])
+@pytest.mark.parametrize(
+    ("script", "ports"),
+    [
+        (input_rule(f"meta nfproto ipv6 {SYN} drop"), "dropped"),
+        (input_rule(f"{SYN} reject with icmpx type admin-prohibited"), "prohibited"),
+        (input_rule(f"{SYN} reject with icmpv6 type addr-unreachable"), "rejected"),
+        ("ip6tables -A INPUT -p tcp --syn -j REJECT --reject-with no-route", "unreachable"),
+        ("ip6tables -A INPUT -p tcp --syn -j REJECT", "reset"),
+        (
+            "ip6tables -P INPUT DROP; ip6tables -A INPUT -p ipv6-icmp -j ACCEPT",
+            None,
+        ),
+    ],
+    ids=["drop", "prohibited", "addr-unreachable", "no-route", "ip6tables", "policy"],
+)
+def test_what_a_firewall_does_by_ipv6(nodes: Nodes, script: str, ports: str | None) -> None:
+    """Its kernel calls a rejection by other names."""
+    let_pass_as_printed(nodes, script, ports, BY_IPV6)
+
+
+def let_pass_as_printed(nodes: Nodes, script: str, ports: str | None, by: dict[str, str]) -> None:
+    """Block connections to the second node, and type in what its finding prints."""
     nodes.on(SECOND, script)
-    found = tried(nodes)
+    found = tried(nodes, by=by)
     if ports is not None:
-        assert to(found, FIRST, SECOND).ports == tuple(ports.split())
+        assert to(found, FIRST, SECOND).ports == tuple((f"{ports} " * 3).split()[:3])
         assert to(found, SECOND, FIRST) == OPEN
     else:  # answers are dropped, too
         assert set(to(found, FIRST, SECOND).ports) == {"dropped"}
     there = firewall(nodes, SECOND)
-    assert [each.split()[2].lower() for each in there.input] == ["input"]
+    assert {each.split()[2].lower() for each in there.input} <= {"input", "banned"}
     assert there.output == ()
     assert firewall(nodes, FIRST) == Firewall()
     nodes.on(SECOND, printed(nodes, found))
-    assert to(tried(nodes), FIRST, SECOND) == OPEN
+    assert to(tried(nodes, by=by), FIRST, SECOND) == OPEN
 
 
 def printed(nodes: Nodes, found: dict[str, PortsState]) -> str:
@@ -149,15 +191,7 @@ def reported(nodes: Nodes, found: dict[str, PortsState], rule: str, name: str) -
     """Return the one finding of a rule about a node."""
     states_ = {
         name: states.state().model_copy(
-            update={
-                "ports": each.model_copy(
-                    update={
-                        "firewall": firewall(nodes, name),
-                        "address": nodes.addresses[name],
-                        "interface": INTERFACE,
-                    }
-                )
-            }
+            update={"ports": each.model_copy(update={"firewall": firewall(nodes, name)})}
         )
         for name, each in found.items()
     }
