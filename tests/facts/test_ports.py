@@ -115,6 +115,10 @@ def input_rule(rule: str, name: str = "input") -> str:
     return f"nft '{made}; add rule inet t {name} {rule}'"
 
 
+# Without systemd it is asked itself.
+NOT_BY_SYSTEMD = """printf '%s\n' '#!/bin/sh' 'firewall-cmd -q --state' >/usr/bin/systemctl
+chmod 755 /usr/bin/systemctl
+"""
 SYN = "tcp flags & (syn|ack) == syn"
 
 
@@ -204,20 +208,35 @@ def reported(nodes: Nodes, found: dict[str, PortsState], rule: str, name: str) -
 @made
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("apt-get"), reason="its package is unpacked")
-def test_ufw(nodes: Nodes) -> None:
-    """It is named, and its command works; what it writes is the test's."""
+@pytest.mark.parametrize(
+    ("tool", "starts", "says", "ends"),
+    [
+        ("ufw", firewalls.UFW, "ufw allow from ", "ufw disable"),
+        (
+            "firewalld",
+            NOT_BY_SYSTEMD + firewalls.FIREWALLD,
+            "firewall-cmd --zone=public --add-rich-rule=",
+            "kill $(cat /run/own.pid); kill $(cat /run/dbus/pid)",
+        ),
+    ],
+    ids=["ufw", "firewalld"],
+)
+def test_a_tool(nodes: Nodes, tool: str, starts: str, says: str, ends: str) -> None:
+    """It is named, and the printed words let the others in; what they write is the test's."""
     firewalls.given(nodes, SECOND)
     try:
-        nodes.on(SECOND, firewalls.UFW)
-        found = tried(nodes)
-        assert set(to(found, FIRST, SECOND).ports) == {"dropped"}
-        assert firewall(nodes, SECOND).tools == ("ufw",)
-        command = printed(nodes, found)
-        assert command == f"ufw allow from {nodes.addresses[FIRST]}"
-        nodes.on(SECOND, command)
-        assert to(tried(nodes), FIRST, SECOND) == OPEN
+        nodes.on(SECOND, starts)
+        assert firewall(nodes, SECOND).tools == (tool,)
+        for by in (nodes.addresses, BY_IPV6):
+            found = tried(nodes, by=by)
+            assert not {"open", "unknown"} & {*to(found, FIRST, SECOND).ports}
+            command = printed(nodes, found)
+            assert command.startswith(says)
+            assert by[FIRST] in command
+            nodes.on(SECOND, command)
+            assert to(tried(nodes, by=by), FIRST, SECOND) == OPEN
     finally:
-        nodes.on(SECOND, f"ufw disable; {firewalls.BACK}")
+        nodes.on(SECOND, f"{ends}; {firewalls.BACK}")
 
 
 def firewall(nodes: Nodes, name: str) -> Firewall:
