@@ -1,10 +1,12 @@
 """Causes: what is wrong with a node's Python before the start, and why a run stopped."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from gpu_node.inventories.fields.addresses import is_loopback
 from gpu_node.inventories.plurals import counted
+from gpu_node.verify.isolate import Named
 from gpu_node.verify.nodes import NAME_PYTHON, RankOutput
 from gpu_node.verify.outcome import Row
 from gpu_node.verify.output import Look
@@ -91,15 +93,18 @@ def wrong_names(first: str, looks: Mapping[str, Look]) -> Iterator[str]:
 _MEND_NAMES = "set ssh: {mesh: true} in the inventory and deploy: that writes it to /etc/hosts"
 
 
-def different(looks: Mapping[str, Look]) -> Iterator[str]:
-    """Yield the versions that differ between the nodes: a job hangs or fails with them."""
+def different(looks: Mapping[str, Look]) -> Iterator[Named]:
+    """Yield nodes whose versions are not those of most: a job hangs or fails with them."""
     for what, values in (
         ("torch", {name: look.torch for name, look in looks.items()}),
         ("NCCL", {name: look.nccl for name, look in looks.items()}),
     ):
-        if len(set(values.values())) > 1:
+        (usual, most), *others = Counter(values.values()).most_common()
+        if others:
+            is_known = most > others[0][1]
+            odd = (name for name, value in values.items() if not is_known or value != usual)
             each = ", ".join(f"{name} {value or 'none'}" for name, value in values.items())
-            yield f"{what} differs: {each}"
+            yield Named(tuple(odd), f"{what} differs: {each}")
 
 
 def unreadable(name: str, why: str) -> str:

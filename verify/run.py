@@ -16,6 +16,7 @@ from gpu_node.inventories.interrupt import Interrupted
 from gpu_node.inventories.plurals import counted
 from gpu_node.inventories.wanted import NO_GPU
 from gpu_node.verify import causes, sessions
+from gpu_node.verify.isolate import Named
 from gpu_node.verify.nodes import RankOutput
 from gpu_node.verify.outcome import Outcome
 from gpu_node.verify.output import Look
@@ -76,27 +77,38 @@ class _Run:
         self.name = secrets.token_hex(8)
         self.prepared: list[Node] = []
         self.tries: Tries | None = None
+        # What is wrong with nodes before any is tried.
+        self.named: list[Named] = []
 
     def verified(self, hosts: Sequence[Host]) -> Outcome:
+        """Verify the nodes that can take part, and name the others."""
+        outcome = self.judged(hosts)
+        return replace(
+            outcome,
+            ok=outcome.ok and not self.named,
+            problems=(*map(in_line, self.named), *outcome.problems),
+            named=(*self.named, *outcome.named),
+        )
+
+    def judged(self, hosts: Sequence[Host]) -> Outcome:
         hosts = [host for host in hosts if host.data.dict().get("gpu_model") != NO_GPU]
         if not hosts:
             return Outcome(False, problems=("found no node for jobs: all have gpu: none",))
         names = [host.name for host in hosts]
         try:
             self.progress(f"Connecting to {', '.join(names)}")
-            nodes = self.each(hosts, lambda host: self.opened(host))
+            found = self.each(hosts, lambda host: self.opened(host))
             if not self.request.allow_disruption:
-                self.each(nodes, sessions.require_idle)
+                found = self.each([*found.values()], sessions.require_idle)
             self.progress("Checking torch in the Python of each node")
-            looks = dict(
-                zip(names, self.each(nodes, lambda node: self.look(node, names)), strict=True)
-            )
+            looks = self.each([*found.values()], lambda node: self.look(node, names))
+            nodes = [found[name] for name in looks]
             start = self.start(nodes, looks)
         except _Wrong as error:
             return Outcome(False, problems=(*error.problems, *self.cleared()))
         if not all(isinstance(node.host.connector, Connector) for node in nodes):
             _require(causes.wrong_names(nodes[0].name, looks))
-            return self.reduced(start, nodes, looks)
+            return self.reduced(start, nodes)
         return self.isolated(start, nodes, looks)
 
     def isolated(self, start: Start, nodes: Sequence[Node], looks: dict[str, Look]) -> Outcome:
@@ -107,7 +119,7 @@ class _Run:
         tries.open()
         left = tries.isolate(self.progress)
         found = tries.found
-        problems = [f"{', '.join(each.members)}: {each.why}" for each in found.named()]
+        problems = [*map(in_line, found.named())]
         problems += causes.wrong_names(nodes[0].name, looks)
         works = found.ends.get(found.nodes) == ""
         if found.next() and not works:
@@ -115,21 +127,24 @@ class _Run:
             problems.append(f"{why}; next: a larger --timeout")
         if works and not any(causes.wrong_names(nodes[0].name, looks)):
             start = replace(start, seconds=max(LEAST_SECONDS, int(left)))
-            outcome = self.reduced(start, nodes, looks)
+            outcome = self.reduced(start, nodes)
         else:
-            outcome = _tried(start, tries, looks)
-        slots = {each.peer.name: each.ranks for each in start.placements}
+            outcome = _tried(start, tries)
+        odd = {name for each in self.named for name in each.members if each.members != found.nodes}
+        slots = {
+            each.peer.name: each.ranks for each in start.placements if each.peer.name not in odd
+        }
         return replace(
             outcome,
             ok=outcome.ok and not problems,
             problems=(*problems, *outcome.problems, *self.cleared()),
             named=tuple(found.named()),
-            working={name: slots[name] for name in found.working()},
+            working={name: slots[name] for name in found.working() if name in slots},
             tries=tuple(each for repeated in found.tries.values() for each in repeated),
         )
 
-    def each(self, things: Sequence[T], work: Callable[[T], R]) -> list[R]:
-        """Do `work` for each of them in parallel; raises _Wrong with all reasons."""
+    def each(self, things: Sequence[T], work: Callable[[T], R]) -> dict[str, R]:
+        """Do `work` for each of them in parallel; those that are refused are named instead."""
 
         def one(thing: T) -> R | Refused:
             try:
@@ -141,9 +156,15 @@ class _Run:
             except Exception as error:  # a wrong answer of one node does not stop the others
                 return Refused(f"{thing.name}: not understood: {in_words(error)}")
 
-        done = self.state.pool.map(one, things)
-        _require(str(each) for each in done if isinstance(each, Refused))
-        return [each for each in done if not isinstance(each, Refused)]
+        done = dict(
+            zip((thing.name for thing in things), self.state.pool.map(one, things), strict=True)
+        )
+        self.named += [
+            Named((name,), str(each).removeprefix(f"{name}: "))
+            for name, each in done.items()
+            if isinstance(each, Refused)
+        ]
+        return {name: each for name, each in done.items() if not isinstance(each, Refused)}
 
     def opened(self, host: Host) -> Node:
         return sessions.open_node(self.state, host)
@@ -161,6 +182,9 @@ class _Run:
 
     def start(self, nodes: Sequence[Node], looks: dict[str, Look]) -> Start:
         """Return what to start; raises _Wrong if it cannot succeed."""
+        if not nodes:
+            raise _Wrong([])
+        self.named += causes.different(looks)
         first, found = nodes[0], list(looks.values())
         launcher = first.wanted.launcher
         backend = self.request.backend or (NCCL if all(look.gpus for look in found) else GLOO)
@@ -179,7 +203,7 @@ class _Run:
             _require(f"{name}: torch sees no GPU" for name, look in looks.items() if not look.gpus)
         return start
 
-    def reduced(self, start: Start, nodes: Sequence[Node], looks: dict[str, Look]) -> Outcome:
+    def reduced(self, start: Start, nodes: Sequence[Node]) -> Outcome:
         """Run the job, clean up, and judge what the ranks report."""
         self.progress(f"{_how(start)}: all-reduce, at most {start.seconds} s")
         broken = sessions.launch(nodes[0], script(start), start.seconds + _MARGIN_SECONDS)
@@ -192,7 +216,7 @@ class _Run:
         ]
 
         def judged(names: Iterable[str]) -> Outcome:
-            return _outcome(start, nodes, looks, {name: outputs[name] for name in names})
+            return _outcome(start, nodes, {name: outputs[name] for name in names})
 
         blamed = breaking(judged, outputs)
         problems += [causes.unreadable(name, why) for name, why in blamed.items()]
@@ -238,6 +262,10 @@ def _require(problems: Iterable[str]) -> None:
         raise _Wrong(found)
 
 
+def in_line(named: Named) -> str:
+    return f"{', '.join(named.members)}: {named.why}"
+
+
 def _placement(node: Node, look: Look) -> Placement:
     """Return a node's placement: a rank for each GPU that torch sees, or one."""
     return Placement(node.peer, look.python, look.torch or "", look.gpus or 1)
@@ -248,7 +276,7 @@ def _how(start: Start) -> str:
     return f"{kind_of(start)}, {ranks} on {nodes}, {start.backend}"
 
 
-def _tried(start: Start, tries: Tries, looks: dict[str, Look]) -> Outcome:
+def _tried(start: Start, tries: Tries) -> Outcome:
     """Return the outcome of tries that failed, with the cause in the output of the smallest."""
     names = tries.found.nodes
     outputs = {name: each for some in tries.outputs.values() for name, each in some.items()}
@@ -260,14 +288,13 @@ def _tried(start: Start, tries: Tries, looks: dict[str, Look]) -> Outcome:
         rows=rows(names, ranks_of({name: each.ranks for name, each in outputs.items()}), 0),
         how=_how(start),
         size=start.size,
-        notes=(*causes.known(logs), *causes.different(looks)),
+        notes=tuple(causes.known(logs)),
     )
 
 
 def _outcome(
     start: Start,
     nodes: Sequence[Node],
-    looks: dict[str, Look],
     outputs: dict[str, RankOutput],
 ) -> Outcome:
     """Return the outcome of a run from the output of some nodes."""
@@ -288,5 +315,5 @@ def _outcome(
         size=start.size,
         bandwidth=bandwidth(ranks),
         problems=tuple(problems),
-        notes=(*notes, *causes.different(looks)),
+        notes=tuple(notes),
     )

@@ -79,8 +79,8 @@ def open_node(state: State, host: Host) -> Node:
     return Node(host, peer, wanted, data.get("launcher_user") or data.get("ssh_user") or "")
 
 
-def require_idle(node: Node) -> None:
-    """Refuse a node of which processes hold GPUs: a run beside a job would slow or break it."""
+def require_idle(node: Node) -> Node:
+    """Return a node; refuses one whose GPUs are held: a run would slow or break a job."""
     sudo = node.host.data.dict().get("_sudo") is True
     try:
         found = parse_processes(ask(node.host.connector, node.host, _PROCESSES, sudo=sudo))
@@ -89,9 +89,10 @@ def require_idle(node: Node) -> None:
         raise Refused(f"{node.name}: {why}") from error
     if held := jobs(found, "verify"):
         raise Refused(
-            f"{node.name}: GPUs are held by {held}; nothing was started. Wait until the job has "
-            "ended, or give --allow-disruption"
+            f"{node.name}: GPUs are held by {held}; nothing was started there. Wait until the job "
+            "has ended, or give --allow-disruption"
         )
+    return node
 
 
 def look(node: Node, run: str, python: str, names: list[str]) -> Look:

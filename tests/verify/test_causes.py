@@ -88,12 +88,14 @@ def test_a_launcher_that_cannot_start() -> None:
 
 
 def test_versions_that_differ() -> None:
-    """The message has the version of each node."""
+    """The message has the version of each node; the fewer are named, or all of as many."""
     assert list(causes.different(looks())) == []
-    assert list(causes.different(looks(torch="1.13.1", nccl=None))) == [
-        "torch differs: a100-01 2.1.0, v100-01 1.13.1",
-        "NCCL differs: a100-01 2.18.1, v100-01 none",
-    ]
+    torch, nccl = causes.different(looks(torch="1.13.1", nccl=None) | {"v100-02": LOOK})
+    assert (torch.members, nccl.members) == (("v100-01",), ("v100-01",))
+    assert torch.why == "torch differs: a100-01 2.1.0, v100-01 1.13.1, v100-02 2.1.0"
+    assert nccl.why == "NCCL differs: a100-01 2.18.1, v100-01 none, v100-02 2.18.1"
+    (torch,) = causes.different(looks(torch="1.13.1"))
+    assert torch.members == ("a100-01", "v100-01")
 
 
 @pytest.mark.parametrize(
