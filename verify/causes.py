@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from gpu_node.drift.network.interfaces import is_unset, selected
 from gpu_node.inventories.fields.addresses import is_loopback
 from gpu_node.inventories.plurals import counted
 from gpu_node.verify.isolate import Named
@@ -124,6 +125,20 @@ def contradictions(start: Start, outputs: Mapping[str, RankOutput]) -> Iterator[
             elif number in owners:
                 yield f"{name}: reports rank {number}, which {owners[number]} reports as well"
             owners.setdefault(number, name)
+
+
+def absent(ranks: Iterable[Rank]) -> Iterator[str]:
+    """Yield the variables that name no interface of a rank's node: no job begins with them."""
+    for rank in ranks:
+        names = [str(each) for each in rank.reported("names") or ()]
+        nccl, gloo = (str(rank.reported(key) or "") for key in ("ifname", "gloo_ifname"))
+        variables = {
+            "NCCL_SOCKET_IFNAME": (nccl, is_unset(nccl) or selected(nccl, names)),
+            "GLOO_SOCKET_IFNAME": (gloo, not gloo or {*gloo.split(",")} <= {*names}),
+        }
+        for variable, (value, is_there) in variables.items():
+            if names and not is_there:
+                yield f"{variable} is {value} there, and its interfaces are {', '.join(names)}"
 
 
 def beside(rows: Iterable[Row], addresses: Mapping[str, str]) -> Iterator[str]:

@@ -1,16 +1,27 @@
 """Which nodes are tried together next, and what the tries name; pure."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from statistics import median_low
+from itertools import chain, combinations
+from statistics import median_high, median_low
 
 from gpu_node.drift.together import together
 
 # What takes so many times the median of its model, in so many tries, is slow.
 SLOW, AGREE = 2.0, 3
 Members = tuple[str, ...]
+# What is slow, the set whose tries show it, and why.
+Slow = tuple[Members, Members, str]
+
+
+@dataclass(frozen=True)
+class Worked:
+    """A rank on its own: operations a second of a matrix product, bytes a second of a copy."""
+
+    device: str
+    product: float
+    memory: float
 
 
 @dataclass(frozen=True)
@@ -18,7 +29,8 @@ class Tried:
     """How a try of some nodes ended: `why` it failed, "" if every rank computed the right sums.
 
     `seconds` is what an all-reduce takes, `bandwidth` in bytes a second, `link` what the slowest
-    link allows; None if unknown. `devices` are those of the ranks.
+    link allows; None if unknown. `devices` are those of the ranks; `worked` has their own speeds,
+    of a node alone that no job uses.
     """
 
     members: Members
@@ -27,6 +39,7 @@ class Tried:
     bandwidth: float | None = None
     link: float | None = None
     devices: str = ""
+    worked: tuple[Worked, ...] = ()
 
     @property
     def is_quick(self) -> bool:
@@ -73,6 +86,7 @@ class Found:
 
     def _steps(self) -> Iterator[list[Members]]:
         yield [(name,) for name in self.nodes if (name,) not in self.ends]
+        yield self._repeated(self._slow_alone())
         if len(self.good) < 2:
             return
         yield [self.good] if self.good not in self.ends else []
@@ -85,15 +99,15 @@ class Found:
         }
         for pairs in _rounds(self.good):
             yield [pair for pair in pairs if pair not in self.ends and not out & {*pair}]
-        yield self._repeated()
+        yield self._repeated(self._slow_together())
         yield self._untried(self._kept())
 
-    def _repeated(self) -> list[Members]:
-        """Return the pairs that may be slow, as many as share no node."""
+    def _repeated(self, slow: Iterable[Slow]) -> list[Members]:
+        """Return the sets that may be slow, as many as share no node."""
         found: list[Members] = []
-        for _, pair, _ in self._slow():
-            if len(self.tries[pair]) < AGREE and not {*pair} & {*sum(found, ())}:
-                found.append(pair)
+        for _, tried, _ in slow:
+            if len(self.tries[tried]) < AGREE and not {*tried} & {*sum(found, ())}:
+                found.append(tried)
         return found
 
     def _untried(self, members: Members) -> list[Members]:
@@ -106,7 +120,27 @@ class Found:
         half = len(members) // 2
         return self._untried(members[:half]) + self._untried(members[half:])
 
-    def _slow(self) -> Iterator[tuple[Members, Members, str]]:
+    def _slow_alone(self) -> Iterator[Slow]:
+        """Yield the nodes of which a rank's device was slow in all tries of the node alone."""
+        works = {
+            (name, at): tries
+            for name in self.good
+            for at, tries in enumerate(
+                zip(*(each.worked for each in self.tries[name,]), strict=False)
+            )
+        }
+        for speed, what in (("product", "its matrix product"), ("memory", "a copy in its memory")):
+            best = {at: max(getattr(each, speed) for each in tries) for at, tries in works.items()}
+            for (name, number), tries in works.items():
+                device = tries[0].device
+                like = [best[at] for at, each in works.items() if each[0].device == device]
+                ratio = median_high(like) / best[name, number]
+                if ratio >= SLOW:
+                    rank = f"GPU {number}, " if len(self.tries[name,][0].worked) > 1 else ""
+                    why = f"{what} takes {ratio:.1f} times the median of its model ({device})"
+                    yield (name,), (name,), f"slow: {rank}{why}"
+
+    def _slow_together(self) -> Iterator[Slow]:
         """Yield what was slow in all its tries, the pair that shows it, and why.
 
         A node is slow if its quickest pair is, among the nodes whose quickest pairs are like it.
@@ -131,8 +165,8 @@ class Found:
     def slow(self) -> list[Named]:
         """Return what is slow in all of some tries; a pair only if neither of its nodes is."""
         found: dict[Members, str] = {}
-        for members, pair, why in self._slow():
-            if len(self.tries[pair]) >= AGREE and not any((name,) in found for name in members):
+        for members, tried, why in chain(self._slow_alone(), self._slow_together()):
+            if len(self.tries[tried]) >= AGREE and not any((name,) in found for name in members):
                 found[members] = why
         return [Named(members, why) for members, why in found.items()]
 

@@ -6,6 +6,7 @@ tries imports PyTorch once, and forks the ranks of each try that its stdin names
 """
 
 import contextlib
+import ctypes
 import datetime
 import fcntl
 import glob
@@ -13,6 +14,7 @@ import importlib
 import importlib.util
 import json
 import os
+import platform
 import re
 import resource
 import select
@@ -37,12 +39,16 @@ ESTABLISHED = "01"
 # The large tensor is filled with 1 to PATTERN: float32 holds their sums exactly.
 PATTERN = 7
 MOST_ROUNDS, ROUNDS_SECONDS, BATCHES = 20, 2.0, 4
+# A batch of products or copies; the side of a matrix and the bytes of a copy, on a CPU and a GPU.
+WORK_SECONDS = 0.25
+SIDES, SIZES = (512, 4096), (1 << 26, 1 << 28)
 # The parent of tries ends after this time without a line; the controller writes one in between.
 QUIET_SECONDS = 60
 # How long the other ranks of a try have to report their errors after one has failed.
 GRACE_SECONDS = 2
 # How much of what a rank prints is reported.
 MOST_OUTPUT, MOST_LINES = 8000, 40
+LIBNCCL = re.compile(r"(/\S*/libnccl\.so\S*)$", re.MULTILINE)
 SEGMENT = re.compile(r" (/dev/shm/nccl-[A-Za-z0-9_.-]+)$", re.MULTILINE)
 
 
@@ -74,19 +80,32 @@ def torch_info():
         "torch": torch.__version__,
         "distributed": torch.distributed.is_available(),
         "gpus": torch.cuda.device_count() if seen else 0,
-        "nccl": nccl_version(torch) if seen else None,
+        "nccl": nccl_version(torch),
     }
 
 
 def nccl_version(torch):
-    """Return NCCL's version as text; before PyTorch 1.10 it was a number such as 2708."""
+    """Return the version of the libnccl that torch has loaded, else of the one it is built with.
+
+    It is a number such as 2708, from 2.9 on 20900; from PyTorch 1.10 on torch has a tuple.
+    """
     try:
-        version = torch.cuda.nccl.version()
+        with open("/proc/self/maps") as maps:
+            found = LIBNCCL.search(maps.read())
+        version = (found and loaded_version(found.group(1))) or torch.cuda.nccl.version()
     except Exception:
         return None
     if isinstance(version, int):
-        version = (version // 1000, version % 1000 // 100, version % 100)
+        thousand = 10000 if version >= 10000 else 1000
+        version = (version // thousand, version % thousand // 100, version % 100)
     return ".".join(str(part) for part in version if part != "")
+
+
+def loaded_version(path):
+    """Return what a library says that is loaded."""
+    version = ctypes.c_int()
+    ctypes.CDLL(path).ncclGetVersion(ctypes.byref(version))
+    return version.value
 
 
 def address_of(name):
@@ -114,6 +133,8 @@ class Rank:
         os.environ.setdefault("MASTER_ADDR", master)
         os.environ.setdefault("MASTER_PORT", port)
         self.backend, self.count, self.seconds = backend, max(1, int(size) // 4), int(seconds)
+        # Whether its own speed is measured, too.
+        self.works = False
         self.rank = int(os.environ["RANK"])
         self.path = os.path.join(folder, "{}.rank".format(self.rank))
         self.log = os.path.join(folder, "{}.nccl".format(self.rank))
@@ -154,8 +175,10 @@ def surroundings():
         "shm": memory.f_blocks * memory.f_frsize,
         "ifname": ifname,
         "ifname_from": source if ifname else None,
+        "gloo_ifname": os.environ.get("GLOO_SOCKET_IFNAME"),
         "own_address": address_of(socket.gethostname()),
         "interfaces": interfaces(),
+        "names": [name for _, name in socket.if_nameindex()],
         "speeds": speeds(),
     }
 
@@ -209,7 +232,7 @@ def reduce(rank):
         torch.cuda.set_device(rank.local)
         device = torch.device("cuda", rank.local)
     version = nccl_version(torch) if rank.backend == "nccl" else None
-    name = torch.cuda.get_device_name(device) if rank.backend == "nccl" else "cpu"
+    name = torch.cuda.get_device_name(device) if rank.backend == "nccl" else cpu()
     rank.report("imported", torch=torch.__version__, nccl=version, device=name)
 
     store, number, ranks = next(rendezvous("env://", timeout=limit))
@@ -238,8 +261,44 @@ def reduce(rank):
     most = min(ROUNDS_SECONDS, rank.seconds / 40)
     seconds = timed(distributed, torch, large.zero_(), device, most)
     distributed.barrier()
-    rank.report("done", seconds=seconds, bytes=rank.count * 4, ranks=ranks)
+    own = worked(torch, device) if rank.works else {}
+    rank.report("done", seconds=seconds, bytes=rank.count * 4, ranks=ranks, **own)
     distributed.destroy_process_group()
+
+
+def cpu():
+    """Return the model of the processor."""
+    with open("/proc/cpuinfo", errors="replace") as lines:
+        models = [line.partition(":")[2] for line in lines if line.startswith("model name")]
+    return "CPU " + (models or [platform.machine()])[0].strip()
+
+
+def worked(torch, device):
+    """Return the operations a second of a matrix product, and the bytes a second of a copy."""
+    is_gpu = device.type == "cuda"
+    side, size = SIDES[is_gpu], SIZES[is_gpu]
+    # The power that a product takes depends on what is in the matrix.
+    matrix = torch.rand((side, side), device=device).to(torch.half if is_gpu else torch.float)
+    memory = torch.zeros(size, dtype=torch.uint8, device=device)
+    copy = torch.zeros_like(memory)
+
+    def rate(work):
+        def seconds():
+            count, start = 0, time.time()
+            while count == 0 or time.time() < start + WORK_SECONDS:
+                work()
+                if is_gpu:
+                    torch.cuda.synchronize()
+                count += 1
+            return max((time.time() - start) / count, 1e-9)
+
+        work()
+        return 1 / min(seconds(), seconds())
+
+    return {
+        "product": rate(lambda: torch.mm(matrix, matrix)) * 2 * side**3,
+        "memory": rate(lambda: copy.copy_(memory)) * size,
+    }
 
 
 def timed(distributed, torch, tensor, device, most):
@@ -384,7 +443,9 @@ class Try:
             os.environ.update(RANK=str(rank), LOCAL_RANK=str(local))
             os.environ.update(WORLD_SIZE=str(self.given["world"]))
             os.environ.update(MASTER_ADDR=words[3], MASTER_PORT=words[4])
-            Rank(words, self.folder).run()
+            made = Rank(words, self.folder)
+            made.works = self.given["works"]
+            made.run()
             code = 0
         except SystemExit:
             pass

@@ -12,6 +12,7 @@ Short = Annotated[str, Field(max_length=500)]
 Version = Annotated[str, Field(max_length=100, pattern=r"^[0-9A-Za-z.+_-]*$")]
 Port = Annotated[int, Field(ge=0, le=65535)]
 Bytes = Annotated[int, Field(ge=0, le=2**60)]
+Speed = Annotated[float, Field(gt=0, le=10**20)]
 Count = Annotated[int, Field(ge=0, le=2**20)]
 Stage = Literal["started", "imported", "connected", "init", "small", "large", "done", "failed"]
 # One rank starts for each GPU.
@@ -56,12 +57,14 @@ class Line(State):
     shm: Bytes | None = None
     ifname: Short | None = None
     ifname_from: Literal["environment", "nccl.conf"] | None = None
+    gloo_ifname: Short | None = None
     own_address: Short | None = None
     torch: Version | None = None
     nccl: Version | None = None
     device: Short | None = None
     connections: Annotated[tuple[tuple[Short, Port, Short, Port], ...], Field(max_length=4096)] = ()
     interfaces: Annotated[dict[Short, Short], Field(max_length=4096, default_factory=dict)]
+    names: Annotated[tuple[Short, ...], Field(max_length=4096)] = ()
     nccl_log: Annotated[
         tuple[Annotated[str, Field(max_length=4096)], ...], Field(max_length=100)
     ] = ()
@@ -69,6 +72,8 @@ class Line(State):
     seconds: Annotated[float, Field(gt=0, le=10**6)] | None = None
     bytes: Bytes | None = None
     ranks: Count | None = None
+    product: Speed | None = None
+    memory: Speed | None = None
     after: Short | None = None
     error: Short | None = None
 

@@ -115,7 +115,7 @@ class _Run:
         """Try the nodes alone and together, and run the job where they work."""
         self.progress("Importing torch on each node")
         ports = {name: look.port for name, look in looks.items()}
-        tries = self.tries = Tries(start, ports, nodes)
+        tries = self.tries = Tries(start, ports, nodes, not self.request.allow_disruption)
         tries.open()
         left = tries.isolate(self.progress)
         found = tries.found

@@ -13,7 +13,7 @@ from gpu_node.facts.ask.line_talk import LineTalk, wait
 from gpu_node.facts.probe.bounds import in_words, read_json
 from gpu_node.inventories.plurals import few
 from gpu_node.verify import causes, nodes, sessions
-from gpu_node.verify.isolate import Found, Members, Tried
+from gpu_node.verify.isolate import Found, Members, Tried, Worked
 from gpu_node.verify.nodes import MARK, RankOutput
 from gpu_node.verify.plan import Start
 from gpu_node.verify.ranks import bandwidth, link, ranks_of
@@ -71,11 +71,14 @@ class Parent(LineTalk):
 class Tries:
     """The tries of a run so far: what they show, and what the ranks of each set printed last.
 
-    `start` is the run whose ranks are forked; `ports` are free on the nodes.
+    `start` is the run whose ranks are forked; `ports` are free on the nodes. `is_idle`: no job uses
+    their GPUs, so that the speed of each counts.
     """
 
-    def __init__(self, start: Start, ports: Mapping[str, int], nodes: Sequence[Node]) -> None:
-        self.start, self.ports = start, ports
+    def __init__(
+        self, start: Start, ports: Mapping[str, int], nodes: Sequence[Node], is_idle: bool
+    ) -> None:
+        self.start, self.ports, self.is_idle = start, ports, is_idle
         self.found = Found([node.name for node in nodes], [])
         self.outputs: dict[Members, dict[str, RankOutput]] = {}
         self._parents = {node.name: Parent(node) for node in nodes}
@@ -124,6 +127,7 @@ class Tries:
             given: dict[str, object] = {"id": number, "first": first, "ranks": each.ranks}
             given |= {"world": start.ranks, "master": start.master, "port": port, "size": size}
             given |= {"backend": start.backend, "seconds": seconds}
+            given["works"] = self.is_idle and len(of) == 1
             self._parents[each.peer.name].send(json.dumps(given).encode() + b"\n")
             first += each.ranks
         return start, number
@@ -149,18 +153,24 @@ def judged(start: Start, outputs: Mapping[str, RankOutput], silent: Sequence[str
     try:
         ranks = ranks_of({name: each.ranks for name, each in outputs.items()})
         problems = [*silent, *causes.contradictions(start, outputs)]
-        problems = problems or [*causes.stopped(start, ranks, outputs)]
+        problems = problems or [*causes.absent(ranks), *causes.stopped(start, ranks, outputs)]
         if not problems and len(ranks) != start.ranks:
             problems = [f"only {len(ranks)} of {start.ranks} ranks reported a result"]
         if problems:
             return Tried(members, problems[0])
+        done = [rank.stages["done"] for rank in ranks]
         links = [link(ranks, name, start.port) for name in members]
         return Tried(
             members,
-            seconds=max(rank.stages["done"]["seconds"] for rank in ranks),
+            seconds=max(each["seconds"] for each in done),
             bandwidth=bandwidth(ranks),
             link=min((each for each in links if each), default=None) if all(links) else None,
             devices=", ".join(str(rank.reported("device")) for rank in ranks),
+            worked=tuple(
+                Worked(str(rank.reported("device")), rank.reported("product"), each["memory"])
+                for rank, each in zip(ranks, done, strict=True)
+                if rank.reported("product") and each.get("memory")
+            ),
         )
     except Exception as error:  # of any class: the answer of a node caused it
         return Tried(members, f"not understood: {in_words(error)}")

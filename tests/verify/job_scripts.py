@@ -50,3 +50,11 @@ def program(folder: Path, name: str, text: str) -> Path:
     path.write_text(f"#!/bin/sh\n{text}")
     path.chmod(0o755)
     return path
+
+
+def nccl_library(folder: Path) -> Path:
+    """Return a libnccl that says that it is 2.19.3, and has nothing else."""
+    made, source = folder / "libnccl.so.2", "int ncclGetVersion(int *v) { *v = 21903; return 0; }"
+    words = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(made)]
+    subprocess.run(words, input=source, text=True, check=True)
+    return made

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from gpu_node.verify.isolate import Found, Members, Tried
+from gpu_node.verify.isolate import Found, Members, Tried, Worked
 from tests.examples import examples
 
 CASES = yaml.safe_load(Path(__file__).with_name("clusters.yml").read_text())
@@ -22,7 +22,8 @@ QUICK = 0.01
 class Cluster:
     """Nodes, the sets that fail wherever they are in one, and how much longer others take.
 
-    `once` takes longer in its first try alone; `models` are devices of nodes.
+    `once` takes longer in its first try alone; `models` are devices of nodes. `products` and
+    `copies` are the speeds of a node's ranks, beside 1; `busy` divides those of its first try.
     """
 
     nodes: list[str]
@@ -30,6 +31,9 @@ class Cluster:
     slow: dict[str, float] = field(default_factory=dict)
     once: dict[str, float] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
+    products: dict[str, list[float]] = field(default_factory=dict)
+    copies: dict[str, list[float]] = field(default_factory=dict)
+    busy: dict[str, float] = field(default_factory=dict)
     link: float | None = None
     rounds: list[list[Members]] = field(default_factory=list)
 
@@ -47,7 +51,18 @@ class Cluster:
             if len(members) > 1 and {*names.split()} <= {*members}:
                 seconds *= factor
         devices = ", ".join(self.models.get(name, "A100") for name in members)
-        return Tried(members, "", seconds, 1e9 * QUICK / seconds, self.link, devices)
+        is_first = all(each.members != members for each in tries)
+        factor = self.busy.get(words(members), 1) if is_first else 1
+        worked = tuple(
+            Worked(devices, product / factor, copy)
+            for product, copy in zip(
+                self.products.get(words(members), [1] * 4),
+                self.copies.get(words(members), [1] * 4),
+                strict=True,
+            )
+            if len(members) == 1
+        )
+        return Tried(members, "", seconds, 1e9 * QUICK / seconds, self.link, devices, worked)
 
     def found(self, most: float = float("inf")) -> Found:
         """Try what the search asks for, at most so many rounds."""
@@ -108,6 +123,8 @@ def test_a_sound_set_is_never_named(count: int, data: some.DataObject) -> None:
     slow = {words(pair): data.draw(factor) for pair in combinations(names, 2)}
     cluster = Cluster(names, slow=slow)
     cluster.once = {words(pair): data.draw(some.floats(1, 50)) for pair in combinations(names, 2)}
+    cluster.busy = {name: data.draw(some.floats(1, 50)) for name in names}
+    cluster.products = {name: [data.draw(factor) for _ in range(4)] for name in names}
     found = cluster.found()
     assert (found.named(), found.working()) == ([], tuple(names))
 

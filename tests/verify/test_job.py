@@ -16,6 +16,7 @@ import pytest
 
 from gpu_node.verify import job
 from gpu_node.verify.nodes import JOB
+from tests.verify.job_scripts import nccl_library
 
 
 def test_it_is_written_for_old_pythons() -> None:
@@ -25,12 +26,27 @@ def test_it_is_written_for_old_pythons() -> None:
 
 @pytest.mark.parametrize(
     ("found", "version"),
-    [((2, 18, 1), "2.18.1"), (2708, "2.7.8"), ((2, 29, 2, ""), "2.29.2")],
+    [((2, 18, 1), "2.18.1"), (2708, "2.7.8"), (21805, "2.18.5"), ((2, 29, 2, ""), "2.29.2")],
 )
 def test_nccls_version(found: object, version: str) -> None:
     """A number before PyTorch 1.10, then a tuple, which may end in a suffix."""
     torch = SimpleNamespace(cuda=SimpleNamespace(nccl=SimpleNamespace(version=lambda: found)))
     assert job.nccl_version(torch) == version
+
+
+def test_nccls_version_is_that_of_the_loaded_library(tmp_path: Path) -> None:
+    """Which may be another one than torch was built with, as by LD_LIBRARY_PATH."""
+    made = nccl_library(tmp_path)
+    code = "import types; from gpu_node.verify import job; torch = types.SimpleNamespace(); "
+    code += "print(job.nccl_version(torch))"
+    for preloaded, version in ((str(made), "2.19.3"), ("", "None")):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "LD_PRELOAD": preloaded},
+            capture_output=True,
+            text=True,
+        )
+        assert done.stdout == f"{version}\n", done.stderr
 
 
 def test_addresses_of_the_kernels_table() -> None:

@@ -22,7 +22,7 @@ STUB = {
     "distributed/rendezvous.py": "import os\ndef rendezvous(*_, **__): exec(os.environ['DOES'])\n",
 }
 GIVEN = {"id": 7, "first": 2, "ranks": 1, "world": 4, "master": "a", "port": 5, "size": 4}
-GIVEN |= {"backend": "gloo", "seconds": 30}
+GIVEN |= {"backend": "gloo", "seconds": 30, "works": False}
 HANGS = "import subprocess, time; subprocess.Popen(['sleep', '600']); print('hangs', flush=True); "
 
 

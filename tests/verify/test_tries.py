@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -101,6 +102,28 @@ def test_a_try_that_fails(output: RankOutput, silent: list[str], why: str) -> No
     """The first reason is given."""
     tried = judged(START, {"a": honest(0), "b": output}, silent)
     assert tried.why.startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"ifname": "eth7"}, "NCCL_SOCKET_IFNAME is eth7 there, and its interfaces are lo, train0"),
+        ({"ifname": "=train"}, "NCCL_SOCKET_IFNAME is =train there, and its"),
+        ({"gloo_ifname": "train"}, "GLOO_SOCKET_IFNAME is train there, and its"),
+        ({"ifname": "train,eth7"}, ""),
+        ({"ifname": "^docker"}, ""),
+        ({"ifname": "", "gloo_ifname": "train0,lo"}, ""),
+        ({"ifname": "eth7", "names": ()}, ""),
+    ],
+    ids=str,
+)
+def test_a_name_of_no_interface(given: dict[str, object], why: str) -> None:
+    """NCCL takes prefixes, gloo whole names; nothing is said where the interfaces are unknown."""
+    started, *others = honest(0).ranks
+    started = {**started, "ifname": None, "names": ("lo", "train0"), **given}
+    start = replace(START, placements=START.placements[:1])
+    tried = judged(start, {"a": RankOutput(ranks=(started, *others))}, [])
+    assert tried.why.startswith(why) and bool(tried.why) == bool(why)
 
 
 def test_a_try_of_a_lying_node() -> None:
