@@ -38,12 +38,14 @@ class Nodes:
         self.holders, self.folder, self.python = holders, folder, python
         self.addresses = {name: f"10.99.0.{at}" for at, name in enumerate(holders, 1)}
         self.pythons = dict.fromkeys(holders, python)
+        # Words before those of a command, in the node and outside of it.
         self.before: dict[str, list[str]] = {name: [] for name in holders}
+        self.around: dict[str, list[str]] = {name: [] for name in holders}
 
     def words(self, name: str, *words: str) -> list[str]:
         """Return the words that run a command on a node."""
         inside = ["nsenter", f"--target={self.holders[name]}", "--net", "--uts", "--mount"]
-        return [*inside, *self.before[name], *words]
+        return [*self.around[name], *inside, *self.before[name], *words]
 
     def on(self, name: str, script: str) -> str:
         """Run a script on a node; return what it prints."""
@@ -52,6 +54,12 @@ class Nodes:
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def python_with(self, name: str, variable: str) -> None:
+        """Have a node's Python begin with a variable."""
+        wrapper = f'#!/bin/sh\nexec env {variable} {self.python} "$@"\n'
+        program(self.folder / name, "python3", wrapper)
+        self.pythons[name] = str(self.folder / name / "python3")
 
     def left(self) -> dict[str, str]:
         """Return the files and processes of a verification on each node."""
@@ -65,7 +73,7 @@ class Nodes:
         ends: bool = True,
     ) -> Outcome:
         """Verify these nodes; where the run is not ended, only its connections are."""
-        run = _Nodes(self, Request("", "gloo", seconds, 4 << 20, True), progress)
+        run = _Nodes(self, Request("", "gloo", seconds, 4 << 20), progress)
         try:
             return run.verified([self.host(name) for name in self.holders])
         finally:

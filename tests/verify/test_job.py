@@ -9,8 +9,10 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -67,6 +69,29 @@ def test_its_own_connections_alone() -> None:
                 found = job.connections()
                 assert own in found and [*own[2:], *own[:2]] in found
                 assert ["0.0.0.0", 0] not in [row[2:] for row in found]
+
+
+@pytest.mark.parametrize(("spare", "least", "most"), [(1, 0, 0.2), (0, 0.5, 1.1)])
+def test_the_speed_of_a_processor(
+    monkeypatch: pytest.MonkeyPatch, spare: float, least: float, most: float
+) -> None:
+    """By seconds where processors are idle, as a throttled one is; else by its own time alone."""
+    began = time.monotonic()
+    monkeypatch.setattr(job, "idle", lambda: spare * (time.monotonic() - began))
+    monkeypatch.setattr(job, "WORK_SECONDS", 0.05)
+
+    def product(*_: object) -> None:
+        end = time.process_time() + 0.005
+        while time.process_time() < end:
+            pass
+        time.sleep(0.05)
+
+    matrix = MagicMock()
+    matrix.copy_ = product
+    torch = MagicMock(mm=product, zeros_like=lambda _: matrix)
+    found = job.worked(torch, SimpleNamespace(type="cpu"))
+    assert least < found["product"] * 0.005 / (2 * job.SIDES[0] ** 3) < most
+    assert least < found["memory"] * 0.005 / job.SIZES[0] < most
 
 
 def test_the_interfaces_have_addresses() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.node_scripts import until
 from tests.verify import namespaces
+from tests.verify.job_scripts import nccl_library
 from tests.verify.namespaces import INTERFACE, Nodes
 
 PYTHON = os.environ.get("GPU_NODE_TORCH", "/usr/bin/python3")
@@ -40,6 +41,10 @@ def test_a_sound_set(nodes: Nodes) -> None:
     outcome = nodes.verify()
     assert (outcome.ok, outcome.named, outcome.problems) == (True, (), ())
     assert tuple(outcome.working) == NAMES
+    for each in outcome.tries[: len(NAMES)]:
+        (own,) = each.worked
+        assert own.device.startswith("CPU ")
+        assert min(own.product, own.memory) > 10**7
 
 
 CUT = f"ip link set {INTERFACE} down"
@@ -68,6 +73,19 @@ def test_what_is_named(nodes: Nodes, on: str, script: str, named: str, works: st
     assert not outcome.ok
     assert [" ".join(each.members) for each in outcome.named] == [named], outcome
     assert " ".join(outcome.working) == works
+
+
+def test_what_each_is_named_for(nodes: Nodes) -> None:
+    """Another libnccl, and an interface that is not there; the others are the set that works."""
+    nodes.python_with("a100-02", f"LD_PRELOAD={nccl_library(nodes.folder)}")
+    nodes.python_with("a100-03", "GLOO_SOCKET_IFNAME=train9")
+    outcome = nodes.verify()
+    named = {" ".join(each.members): each.why for each in outcome.named}
+    assert named == {
+        "a100-02": "NCCL differs: a100-01 none, a100-02 2.19.3, a100-03 none, a100-04 none",
+        "a100-03": f"GLOO_SOCKET_IFNAME is train9 there, and its interfaces are lo, {INTERFACE}",
+    }
+    assert (outcome.ok, " ".join(outcome.working)) == (False, "a100-01 a100-04")
 
 
 def test_nothing_is_left_after_a_kill(nodes: Nodes) -> None:

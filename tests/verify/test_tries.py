@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gpu_node.facts.probe.peers import Peer
+from gpu_node.verify.isolate import Worked
 from gpu_node.verify.nodes import MARK, RankOutput
 from gpu_node.verify.plan import Placement, Start
 from gpu_node.verify.tries import Parent, judged
@@ -69,6 +70,15 @@ def test_what_it_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     parent.close()
     parent.send(b'{"id": 3}\n')
     assert parent.more() is None
+
+
+def test_the_speeds_of_a_node_alone() -> None:
+    """They are those of its ranks; none where a rank measured none."""
+    *others, done = honest(0).ranks
+    start = replace(START, placements=START.placements[:1])
+    output = RankOutput(ranks=(*others, {**done, "product": 2e12, "memory": 3e9}))
+    assert judged(start, {"a": output}, []).worked == (Worked("cpu", 2e12, 3e9),)
+    assert judged(start, {"a": honest(0)}, []).worked == ()
 
 
 def test_a_try_that_works() -> None:
