@@ -128,7 +128,7 @@ def test_a_try_that_fails(output: RankOutput, silent: list[str], why: str) -> No
     ids=str,
 )
 def test_a_name_of_no_interface(given: dict[str, object], why: str) -> None:
-    """NCCL takes prefixes, gloo whole names; nothing is said where the interfaces are unknown."""
+    """NCCL takes prefixes, gloo whole names; no interface is missed where none is known."""
     started, *others = honest(0).ranks
     started = {**started, "ifname": None, "names": ("lo", "train0"), **given}
     start = replace(START, placements=START.placements[:1])
