@@ -158,7 +158,7 @@ def test_a_login_that_fails_stops_a_job_of_several_nodes() -> None:
     ],
 )
 def test_a_node_that_launches_and_cannot_log_in(kind: str | None, words: str) -> None:
-    """The last line names it where the launcher that the inventory names for it logs in to the nodes."""
+    """The last line names it, where its launcher of the inventory logs in to the nodes."""
     found = clusters.Cluster(3, links={(0, 1): "silent"}).findings()
     launching = states.seen(gpu_model="none", launcher_kind=kind)
     seen = {"n000": launching, "n001": states.seen(TRAINS)}
