@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 from gpu_node.drift.engine.finding import Finding, Severity, Who
-from gpu_node.drift.engine.rows import Part, has_key, part_of, rows
+from gpu_node.drift.engine.rows import Part, has_key, part_of, row_of
 from gpu_node.drift.engine.subject import Package, Subject
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.probe.bounds import in_words
@@ -146,11 +146,10 @@ def shows(
     """
 
     def register(text: Text) -> Text:
-        row = rows(name.partition(".")[0], "shown").get(name)
-        if row is None or name in SHOWN:
-            wrong = "two functions return it" if row is not None else "shown.yml has no such row"
+        made = row_of(Row, name, "shown")
+        if made is None or name in SHOWN:
+            wrong = "two functions return it" if made else "shown.yml has no such row"
             raise ValueError(f"{name}: {wrong}")
-        made = Row.model_validate(row)
         managed = partial(has_key, key=made.managed)
         of = partial(_at_path, made.of, text) if made.of else text
         SHOWN[name] = Fact(name, made, of, applies, compares, lacks, managed)

@@ -12,7 +12,6 @@ from gpu_node.drift.engine import rule
 from gpu_node.drift.engine.areas import modules
 from gpu_node.drift.engine.compare import faults
 from gpu_node.drift.engine.nodes import Judged
-from gpu_node.drift.engine.relation import Relation
 from gpu_node.drift.engine.rows import rows
 from gpu_node.drift.engine.rule import At, Fault, Rule, check
 from gpu_node.drift.engine.shown_facts import FACTS
@@ -29,8 +28,7 @@ def _in_order() -> dict[str, Rule]:
         check(rule_id)(partial(faults, rule_id))
     related = {each for each, row in listed.items() if "relation" in row}
     for rule_id in related - rule.RULES.keys():
-        relation = Relation.model_validate(listed[rule_id]["relation"])
-        check(rule_id)(partial(_broken, relation))
+        check(rule_id)(partial(_broken, rule_id))
     if missing := {*listed} - rule.RULES.keys():
         raise ValueError(f"no function checks these rows: {missing}")
     named = {each for own in rule.RULES.values() for each in own.causes}
@@ -40,13 +38,17 @@ def _in_order() -> dict[str, Rule]:
     for fact in FACTS:
         declared = rule.RULES[fact.row.rule].severity if fact.row.rule else ()
         if fact.row.severity not in (None, *declared):
-            raise ValueError(f"{fact.name}: {fact.row.rule} does not declare its severity")
+            allowed = f"{', '.join(declared)}, as in the row of {fact.row.rule}"
+            raise ValueError(
+                f"{fact.name}: severity: found {fact.row.severity}; allowed: {allowed}"
+            )
     TopologicalSorter({rule_id: rule.RULES[rule_id].causes for rule_id in listed}).prepare()
     return {rule_id: rule.RULES[rule_id] for rule_id in listed}
 
 
-def _broken(relation: Relation, at: At) -> Iterator[Fault]:
-    yield from (Fault(*each) for each in relation.broken(at.node))
+def _broken(rule_id: str, at: At) -> Iterator[Fault]:
+    relation = rule.RULES[rule_id].relation
+    yield from (Fault(*each) for each in relation.broken(at.node)) if relation else ()
 
 
 RULES = _in_order()

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from gpu_node.drift.engine.areas import folder
+from gpu_node.facts.row_files import M, checked, load
 from gpu_node.inventories.wanted import NodeWanted
 
 T = TypeVar("T")
@@ -36,24 +36,15 @@ def has_key(wanted: NodeWanted, key: str) -> bool:
     return value is not None and value is not False
 
 
-_Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_Parser):  # type: ignore[misc]
-    """YAML takes the last of two keys that are the same: here it is a mistake."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> object:
-        made = super().construct_mapping(node, deep=deep)
-        if len(made) < len(node.value):
-            raise ValueError(f"a key is in one mapping twice{node.start_mark}")
-        return made
-
-
 @cache
 def rows(area: str, file: str = "rules") -> Mapping[str, dict[str, Any]]:
     """Return the rows of drift/AREA/FILE.yml by their names; an area may have no such file."""
+    return load(folder(area) / f"{file}.yml")
+
+
+def row_of(of: type[M], name: str, file: str = "rules", **more: object) -> M | None:
+    """Return the row of a rule, or of a fact, as its model; None where it has none."""
+    area = name.partition(".")[0]
+    row = rows(area, file).get(name)
     path = folder(area) / f"{file}.yml"
-    if not path.exists():
-        return {}
-    loaded: dict[str, dict[str, Any]] = yaml.load(path.read_text("utf-8"), Loader=_Loader)  # noqa: S506 (a subclass of the safe loader)
-    return loaded
+    return row if row is None else checked(of, path, name, {**row, **more})

@@ -12,7 +12,7 @@ from gpu_node.drift.engine.areas import hooks, hooks_of
 from gpu_node.drift.engine.finding import OR, Explains, Finding, Severity, Way, Who
 from gpu_node.drift.engine.nodes import Newcomer, Nodes
 from gpu_node.drift.engine.relation import Relation
-from gpu_node.drift.engine.rows import Part, Several, has_key, rows
+from gpu_node.drift.engine.rows import Part, Several, has_key, row_of
 from gpu_node.drift.engine.subject import Subject, Thing
 from gpu_node.drift.engine.switches import is_on
 from gpu_node.facts.node import NodeState
@@ -383,11 +383,11 @@ def check(rule_id: str) -> Callable[[Check], Rule]:
     """Make a rule of a function and of the row of this id in the area's rules.yml."""
 
     def register(function: Check) -> Rule:
-        row = rows(rule_id.partition(".")[0]).get(rule_id)
-        if row is None or rule_id in RULES:
-            wrong = "two functions check it" if row else "rules.yml has no such row"
+        made = row_of(Rule, rule_id, id=rule_id, check=function)
+        if made is None or rule_id in RULES:
+            wrong = "two functions check it" if made else "rules.yml has no such row"
             raise ValueError(f"{rule_id}: {wrong}")
-        RULES[rule_id] = made = Rule.model_validate({**row, "id": rule_id, "check": function})
+        RULES[rule_id] = made
         return made
 
     return register

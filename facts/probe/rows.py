@@ -1,18 +1,20 @@
 """Rows of facts/AREA/readings.yml: a value that is all of a file, such as one of /proc or /sys."""
 
+import re
 import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from typing_extensions import Self
 
 from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.protocol import Section
 from gpu_node.facts.probe.readers import line, number
+from gpu_node.facts.row_files import checked, load
 
 _FACTS = Path(__file__).parents[1]
+_NAME = re.compile("[a-z][a-z0-9_]*", re.ASCII)
 _Files = Annotated[
     tuple[Annotated[str, Field(pattern="^/")], ...],
     BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
@@ -39,6 +41,10 @@ class Row(BaseModel):
 
     @model_validator(mode="after")
     def _reads_its_own(self) -> Self:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(
+                "a name has small letters, digits and _ alone, and begins with a letter"
+            )
         self.read(self.healthy)
         return self
 
@@ -68,5 +74,7 @@ class Row(BaseModel):
 def rows_of(area: str, facts: Path = _FACTS) -> tuple[Row, ...]:
     """Return the rows of an area; it may have none."""
     path = facts / area / "readings.yml"
-    loaded = yaml.safe_load(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return tuple(Row(name=name, area=area, **row) for name, row in loaded.items())
+    return tuple(
+        checked(Row, path, name, {**row, "name": name, "area": area})
+        for name, row in load(path).items()
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from graphlib import CycleError
+from pathlib import Path
 
 import pytest
 import yaml
@@ -14,8 +16,9 @@ from gpu_node.drift.engine import registry, rows, rule, shown_facts
 from gpu_node.drift.engine.fact import Row, shows
 from gpu_node.drift.engine.rows import has_key
 from gpu_node.drift.engine.rule import RULES, At, Fault, check
+from gpu_node.facts import row_files
 from tests.drift import states
-from tests.drift.stub import stub
+from tests.drift.stub import ROW, stub
 
 
 def nothing(at: At) -> Iterator[Fault]:
@@ -79,7 +82,7 @@ def test_a_fact_has_a_severity_of_its_rule(monkeypatch: pytest.MonkeyPatch) -> N
     """Another would break the judgement of each node that differs."""
     row = Row.model_validate({"rule": "shm.differs", "same": "everywhere", "severity": "info"})
     monkeypatch.setattr(registry, "FACTS", (replace(shown_facts.FACTS[0], row=row),))
-    with pytest.raises(ValueError, match=r"shm\.differs does not declare its severity"):
+    with pytest.raises(ValueError, match="severity: found info; allowed: warning, as in"):
         registry._in_order()
 
 
@@ -103,7 +106,64 @@ def test_a_row_has_no_other_key_or_word(row: dict[str, str]) -> None:
         stub("shm.nowhere", nothing, **row)
 
 
-def test_a_key_that_is_there_twice_is_refused() -> None:
-    """PyYAML takes the last one."""
-    with pytest.raises(ValueError, match="twice"):
-        yaml.load("a.b: {why: x, why: y}", Loader=rows._Loader)  # noqa: S506
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (
+            "severty: info",
+            "severty: no such key; allowed: checks, severity, needs, when, judged_on, repaired, "
+            "stops, spares, bars, reads, explained_by, under, explains_unread, why, manual, who, "
+            "repair, without_root, in_container, relation, id, check",
+        ),
+        ("severity: fatal", "severity.0: found 'fatal'; allowed: 'error', 'warning' or 'info'"),
+        ("repaired: {step: shm}", "repaired.step: no such key; allowed: steps, key"),
+        ("why: 5", "why: found 5; allowed: a text, in quotes"),
+        (
+            "relation: {of: limits.nr_open, is: at_least, wanted: x}",
+            "relation.is: found 'at_least'; allowed: 'present', 'absent', 'equals', 'at-least', "
+            "'at-most' or 'one-of'",
+        ),
+        ("relation: {of: limits.nr_open, is: present}", "relation.wanted: Field required"),
+        (
+            "relation: {of: limits.nr_opne, is: present, wanted: x}",
+            "relation: of: limits.nr_opne: no nr_opne in the state of a node",
+        ),
+    ],
+)
+def test_a_mistake_in_a_row_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, words: str
+) -> None:
+    """By its file, its rule, its key, and what that takes; without it the row is right."""
+    area = tmp_path / "drift" / "shm"
+    area.mkdir(parents=True)
+    monkeypatch.setattr(rows, "folder", lambda name: area)
+    monkeypatch.setattr(rows, "rows", rows.rows.__wrapped__)
+    keys = yaml.safe_dump(ROW | yaml.safe_load(wrong), default_flow_style=True)
+    (area / "rules.yml").write_text(f"shm.it: {keys}")
+    monkeypatch.setattr(rule, "RULES", {})
+    with pytest.raises(ValueError, match=re.escape(f"drift/shm/rules.yml: shm.it: {words}") + "$"):
+        check("shm.it")(nothing)
+    (area / "rules.yml").write_text(f"shm.it: {yaml.safe_dump(ROW, default_flow_style=True)}")
+    assert check("shm.it")(nothing).checks == "It."
+
+
+def test_a_mistake_in_a_row_of_a_fact_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "rows", lambda area, file: {"shm.it": {"same": "in part"}})
+    words = r"drift/shm/shown\.yml: shm\.it: same: found 'in part'; allowed: '', 'everywhere' or"
+    with pytest.raises(ValueError, match=words):
+        shows("shm.it")(lambda node: None)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        # PyYAML takes the last one.
+        ("a.b: {why: x, why: y}", 'rules.yml", line 1'),
+        ("a.b:\n", "rules.yml: a.b: found None; allowed: a mapping"),
+    ],
+)
+def test_a_file_of_rows_that_is_wrong(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "rules.yml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=re.escape(words)):
+        row_files.load(path)

@@ -35,6 +35,7 @@ def row(**change: Any) -> Row:
         ({"healthy": "many"}, "not a number: 'many'"),
         ({"most": 6}, "not 0 to 6: 7"),
         ({"unit": "KiB"}, "Extra inputs are not permitted"),
+        ({"name": "x-y"}, "a name has small letters, digits and _ alone"),
     ],
 )
 def test_a_row_that_is_wrong(change: dict[str, Any], words: str) -> None:
@@ -42,6 +43,23 @@ def test_a_row_that_is_wrong(change: dict[str, Any], words: str) -> None:
     assert row().read("7\n") == 7
     with pytest.raises(ValidationError, match=re.escape(words)):
         row(**change)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "x: {file: /proc/x, type: number, healthy: 7}",
+            "x: healthy: found 7; allowed: a text, in",
+        ),
+        ("x-y: {file: /proc/x, type: number, healthy: '7'}", "x-y: a name has small letters"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "host").mkdir()
+    (tmp_path / "host" / "readings.yml").write_text(text)
+    with pytest.raises(ValueError, match=f"/host/readings.yml: {words}"):
+        rows_of("host", tmp_path)
 
 
 @pytest.mark.parametrize(
