@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
 from gevent import get_hub
 from pyinfra.api import Host, State, output
 from pyinfra.api.state import StateOperationHostData
+from pyinfra.connectors import util
 from pyinfra_cli.exceptions import UnexpectedExternalError, UnexpectedInternalError
 
 from gpu_node.inventories.terminal import Errors, Visible, echo, in_lines, style
@@ -25,6 +26,7 @@ def install() -> None:
     """Have what pyinfra prints of a node pass the escape; a second call changes nothing."""
     _escape_logs()
     _escape_output()
+    _read_any_bytes()
     for kind in (UnexpectedExternalError, UnexpectedInternalError):
         _escape_error(kind)
     # gevent prints the error that ends a greenlet as it is: the error may quote a node.
@@ -56,6 +58,26 @@ def _escape_output() -> None:
     if output.is_output_active() and output._echo is not echo:
         output.set_formatter(style)
         output.set_echo(echo)
+
+
+def _read_any_bytes() -> None:
+    """Show bytes that are not UTF-8 in what a command prints on @local.
+
+    pyinfra's reader ends there with a traceback, and the rest is lost. Upstream: no issue.
+    """
+    read = util.read_buffer
+    if hasattr(read, "__wrapped__"):
+        return
+
+    @wraps(read)
+    def read_buffer(name: str, io: Iterable[str | bytes], *rest: Any, **more: Any) -> None:
+        lines = (
+            each.decode("utf-8", "backslashreplace") if isinstance(each, bytes) else each
+            for each in io
+        )
+        read(name, lines, *rest, **more)
+
+    util.read_buffer = read_buffer
 
 
 def _escape_error(kind: Any) -> None:

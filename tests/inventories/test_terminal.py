@@ -16,7 +16,7 @@ import gevent
 import pytest
 from pyinfra.api import Config, Inventory, State, output
 from pyinfra.api.util import log_host_command_error, print_host_combined_output
-from pyinfra.connectors.util import CommandOutput, OutputLine
+from pyinfra.connectors.util import CommandOutput, OutputLine, run_local_process
 from pyinfra_cli.exceptions import UnexpectedInternalError, WrappedError
 from pyinfra_cli.log import LogFormatter
 from typing_extensions import override
@@ -121,6 +121,12 @@ def test_an_error_that_ends_a_greenlet(capsys: pytest.CaptureFixture[str]) -> No
     gevent.spawn(fail).join()
     output = capsys.readouterr().err
     assert f"ValueError: {SHOWN}\n" in output and "\x1b" not in output
+
+
+def test_bytes_of_this_machine_that_are_no_text(shown: list[str]) -> None:
+    """With @local pyinfra would end there, and what follows would be lost."""
+    code, printed = run_local_process(r"printf 'a\n\377b\nc'; printf '\377' >&2")
+    assert (code, printed.stdout_lines, printed.stderr) == (0, ["a", r"\xffb", "c"], r"\xff")
 
 
 def test_long_lines_are_cut(shown: list[str]) -> None:
