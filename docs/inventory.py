@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from gpu_node.inventories.errors import KeyPath, dotted
+from gpu_node.inventories.fields.own import OwnCheck
 from gpu_node.inventories.fields.paths import Directory
 from gpu_node.inventories.fields.sizes import format_size
 from gpu_node.inventories.fields.switched import Off
@@ -29,7 +30,8 @@ managed: no run changes it. The report compares it between the nodes, and judges
 wanted value ([rules.md](rules.md) says which rules do). `driver: 535`, `nccl:
 match-torch`, `network: auto` and `launcher: deepspeed` are short for `driver: {version: 535}`,
 `nccl: {version: match-torch}`, `network: {interface: auto}` and `launcher: {kind: deepspeed}`.
-[inventories/lab.yml](../inventories/lab.yml) is an example.
+[inventories/lab.yml](../inventories/lab.yml) is an example, and
+[how-to/own-checks.md](how-to/own-checks.md) has more about `own_checks`.
 
 `docs/inventory.py` writes this page; do not edit it."""
 _TABLE = "| key | what it does | value | default |\n|---|---|---|---|"
@@ -40,6 +42,7 @@ _ABOUT = {
 # Keys whose items, or entries, have keys: how these are written, and their model.
 _WITHIN: dict[KeyPath, tuple[str, type[BaseModel]]] = {
     ("directories",): ("directories[]", Directory),
+    ("own_checks",): ("own_checks[]", OwnCheck),
     ("checks",): ("checks.RULE", Off),
 }
 # Sizes that the models hold as bytes.

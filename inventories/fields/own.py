@@ -2,8 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictFloat
+from pydantic import AfterValidator, BeforeValidator, Field, StrictFloat, model_validator
+from typing_extensions import Self
 
+from gpu_node.inventories.errors import Wrong
 from gpu_node.inventories.fields.kinds import Name, Switch, matching
 from gpu_node.inventories.fields.paths import filled
 from gpu_node.inventories.fields.switched import Reason
@@ -64,6 +66,14 @@ class OwnCheck(Model):
     ] = Field(default="warning", title="the severity of its finding")
     why: Reason | None = Field(default=None, title="what is wrong then: the cause of its finding")
     fix: Reason | None = Field(default=None, title="what to do then: the advice of its finding")
+
+    @model_validator(mode="after")
+    def _can_hold(self) -> Self:
+        if self.equals is not None and self.one_of is not None:
+            raise Wrong("it has equals and one_of", "remove one of them")
+        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+            raise Wrong("at_least is above at_most", "correct one of them")
+        return self
 
 
 def _each_once(checks: tuple[OwnCheck, ...]) -> tuple[OwnCheck, ...]:
