@@ -91,7 +91,7 @@ _OTHER_QUESTION = {
 
 _PASSWORD = "sudo: a password is required"
 _LONG = 1024 * 1024 + 1
-_TOO_LONG, _ALL = "too long: it printed more than a section may", "more than a report takes"
+_TOO_LONG, _ALL = "cut: it printed more than a section may", "more than a report takes"
 
 # What the stamp, the marks and the end of an answer may be.
 FRAMES = {

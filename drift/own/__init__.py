@@ -8,8 +8,10 @@ def _advises(unread: UnreadSection, _state: NodeState, _via: str) -> tuple[str, 
     if unread.area != "own":
         return None
     return (
-        "a command of own_checks has 10 s, and may print 4 KiB",
-        "run it on the node, and have it end sooner or print less",
+        "a command of own_checks has 10 s, with all that it starts and that keeps its output open, "
+        "and may print 4 KiB",
+        "run it on the node, and have it end sooner or print less; what it leaves in the "
+        "background needs >/dev/null 2>&1",
     )
 
 

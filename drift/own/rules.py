@@ -24,7 +24,7 @@ def wrong(at: At[OwnState]) -> Iterator[Fault]:
             found = answer.text if answer.code == 0 else _ended(answer)
             yield Fault(
                 subject=each.name,
-                found=found[:_LONGEST] or "nothing",
+                found=_cut(found) or "nothing",
                 wanted=wanted,
                 **_words(each),
             )
@@ -36,6 +36,11 @@ def differs(at: At[OwnState]) -> Iterator[Fault]:
     for fault in faults("own.differs", at):
         each = known.get(str(fault.subject))
         yield replace(fault, **_words(each)) if each else fault
+
+
+def _cut(text: str) -> str:
+    more = len(text) - _LONGEST
+    return f"{text[:_LONGEST]}... ({more} more characters)" if more > 0 else text
 
 
 def _words(each: OwnCheck) -> dict[str, Any]:

@@ -40,7 +40,8 @@ def _section(each: OwnCheck, request: ProbeRequest) -> Section:
     run = _AS_ROOT % run if each.root else run
     return Section(
         f"own.{each.name}",
-        f"{assigned(user='' if each.root else request.user)}{USE}{run}\n"
+        # A command that kills the shell above it ends this subshell, and the code is still printed.
+        f"({assigned(user='' if each.root else request.user)}{USE}{run})\n"
         f"printf '\\n%s %s' \"$?\" {shlex.quote(each.same)}",
         shared=(SHARED,),
         root=each.root or request.trains_apart,

@@ -32,7 +32,7 @@ DEFAULT_SECONDS = 10
 _MOST_OF_SUDO = 1000
 # Of the calls of light sections, in bytes: Linux limits an argument to 128 KiB.
 _MOST_OF_LIGHT = 100_000
-_CUT = "too long: it printed more than a section may; the rest was not sent"
+_CUT = "cut: it printed more than a section may, or its shell was killed; the rest was not sent"
 # The limit for the lines of all sections of a node, without lists of files. An honest node with
 # many environments needs a tenth of it; a line of 20 bytes becomes objects of 2 KiB here.
 _MOST_OF_ALL_LINES = 40_000

@@ -14,7 +14,7 @@ from gpu_node.facts.workspace import mounts
 from tests.shells import as_lines, run
 
 PLAIN = Section("plain", "echo here; exit 3")
-LONG = "too long: it printed more than a section may; the rest was not sent"
+LONG = "cut: it printed more than a section may, or its shell was killed; the rest was not sent"
 
 
 def asked(shell: str, *sections: Section) -> Readings:

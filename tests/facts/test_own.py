@@ -25,6 +25,7 @@ def test_an_answer_has_code_and_text(shell: str) -> None:
         OwnCheck("mark", mark),
         OwnCheck("input", "cat; echo 'it'\\''s over'"),
         OwnCheck("ends", "kill -9 $$"),
+        OwnCheck("kills", "kill -9 $PPID; sleep 9"),
     )
     state = Own.parse(_asked(shell, *checks))
     assert {name: (each.code, each.text) for name, each in state.answers.items()} == {
@@ -33,8 +34,9 @@ def test_an_answer_has_code_and_text(shell: str) -> None:
         "mark": (0, "\x1b[1m@@gpu-node end own.mark"),
         "input": (0, "it's over"),
         "ends": (137, "Killed") if "Killed" in state.answers["ends"].text else (137, ""),
+        "kills": (137, "Killed") if "Killed" in state.answers["kills"].text else (137, ""),
     }
-    assert [each.same for each in state.answers.values()] == ["everywhere", "", "", "", ""]
+    assert [each.same for each in state.answers.values()] == ["everywhere", "", "", "", "", ""]
 
 
 def test_an_endless_command_hides_no_other(shell: str) -> None:
@@ -44,6 +46,16 @@ def test_an_endless_command_hides_no_other(shell: str) -> None:
     (unread,) = readings.unread
     assert unread.section == "own.endless"
     assert "more than a section may" in unread.reason
+
+
+def test_a_command_that_kills_the_shell_of_its_section(shell: str) -> None:
+    """Its end is missing, as where it prints too much: the reason names both."""
+    above = "p=$(awk '/^PPid/ { print $2 }' /proc/${p:-$$}/status)"
+    killed = f"for up in 1 2 3; do {above}; done; kill -9 $p; sleep 1"
+    readings = _asked(shell, OwnCheck("kills", killed), OwnCheck("next", "echo 1"))
+    assert Own.parse(readings).answers["next"].text == "1"
+    (unread,) = readings.unread
+    assert "its shell was killed" in unread.reason
 
 
 def test_who_runs_a_command(shell: str) -> None:
