@@ -314,7 +314,8 @@ class View:
         """The command that repairs what is shown; empty where there is none."""
         if not any(each.is_repaired for each in self.rows):
             return ""
-        return deploy_command(self.report.inventory, self.options)
+        asking = [ASKING] if self.with_password else []
+        return deploy_command(self.report.inventory, [*self.options, *asking])
 
     @property
     def with_password(self) -> str:

@@ -30,10 +30,11 @@ _LOOK = (
 _NOT_LET_IN = (
     "its sshd accepts none of the offered keys: no such user is there, the key is not in that "
     "user's ~/.ssh/authorized_keys, or other users can write to ~, ~/.ssh or that file "
-    "(StrictModes; fix it with chmod go-w), or sshd refuses root's keys (PermitRootLogin no, or "
-    "forced-commands-only: set prohibit-password); on its console, check ls -ld ~ ~/.ssh "
-    "~/.ssh/authorized_keys, sshd -T | grep -i permitrootlogin, and the log of sshd "
-    "(journalctl -t sshd, /var/log/secure or auth.log)"
+    "(StrictModes; fix it with chmod go-w), or, where the user is root, sshd refuses its keys "
+    "(PermitRootLogin no, or forced-commands-only: set prohibit-password); on its console, check "
+    "ls -ld ~ ~/.ssh ~/.ssh/authorized_keys, sshd -T | grep -i permitrootlogin, and the log of "
+    "sshd (journalctl -t sshd, /var/log/secure or auth.log); in the inventory a host can have a "
+    "user of its own"
 )
 
 _LOCKED = (

@@ -99,6 +99,10 @@ def test_a_sudo_that_asks_has_a_next_step() -> None:
     for refusal, is_next in ((asks, True), (TTY, False)):
         text = _on_one_line(concise({"a": _seen(ALICE, refusal, sudo=True)}, 200))
         assert ("next: gpu-node drift" in text and "--ask-sudo-password" in text) is is_next
+    made = {"a": _seen(ALICE, asks, sudo=True), "b": states.seen(FRESH)}
+    assert re.search(
+        "repair: gpu-node deploy .*--ask-sudo-password", _on_one_line(concise(made, 200))
+    )
 
 
 def test_a_refused_sudo_alone_is_not_judged() -> None:
