@@ -1,4 +1,4 @@
-"""A report of 1,000 nodes by `--answers`: each answer is that of a separate node."""
+"""A report of many nodes by `--answers`: each answer is that of a separate node."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.pace import pace
 pytestmark = pytest.mark.slow
 
 FIRST, SECOND, THIRD = nodes(3)
-# Measured: 400 to 750, and 217 to 248 MB.
-MOST_PACES, MOST_MEGABYTES = 2500, 300
+# Measured: 230 to 260, and 171 MB, of half of the nodes of the benchmark.
+MANY, MOST_PACES, MOST_MEGABYTES = many.MANY // 2, 900, 220
 
 
 def test_a_node_has_its_address_and_the_same_list_of_all() -> None:
@@ -80,12 +80,12 @@ def test_a_report_with_an_unreachable_node_does_not_count(tmp_path: Path) -> Non
         measured(many.drift(inventory), tmp_path / "run")
 
 
-def test_a_thousand_nodes_that_list_each_other(tmp_path: Path) -> None:
+def test_many_nodes_that_list_each_other(tmp_path: Path) -> None:
     """The report as a table, in which no node is unreadable or unreachable.
 
     It waits for nothing: its CPU seconds are multiples of those of other work.
     """
-    inventory = many.written(tmp_path, many.MANY, mesh=True)
+    inventory = many.written(tmp_path, MANY, mesh=True)
     taken = measured(many.drift(inventory), tmp_path / "run")
     shutil.rmtree(inventory.with_name("answers"))
     print(f"\n{taken.wall:.1f} s, {taken.cpu:.1f} s CPU, {taken.megabytes:.0f} MB")

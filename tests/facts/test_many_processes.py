@@ -16,7 +16,7 @@ from gpu_node.facts.driver import gpus
 from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.shm.segments import LOOK
 from gpu_node.lab.machine import as_root
-from tests.shells import SHELLS
+from tests.shells import SH, SHELLS
 
 MANY = 7000
 # With the smallest stack a command line has 128 KiB. A thread of Python is enough for each process.
@@ -70,9 +70,9 @@ def test_what_uses_a_segment_and_a_gpu(folder: Path) -> None:
     for name, script in asked.items():
         (folder / name).write_text(given + script)
     lines = [
-        f"echo {shell} {name} $(PATH={{path}} {shlex.join(words)} {folder / name} 2>&1 | "
+        f"echo {shell} {name} $(PATH={{path}} {shlex.join(SHELLS[shell])} {folder / name} 2>&1 | "
         "grep -v unseen | tr '\\n' ';')"
-        for shell, words in SHELLS.items()
+        for shell in SH
         for name in asked
     ]
     script = "\n".join(line.format(path="$PATH") for line in lines)
@@ -82,7 +82,7 @@ def test_what_uses_a_segment_and_a_gpu(folder: Path) -> None:
         (shell, name): rest
         for shell, name, rest in (line.split(" ", 2) for line in done.stdout.splitlines())
     }
-    for shell in SHELLS:
+    for shell in SH:
         use = found[shell, "use"]
         assert "nccl-stale" in use and "nccl-used" not in use and ";seen;" in use, use
         assert int(found[shell, "stats"].strip(";")) > MANY
