@@ -1,5 +1,6 @@
 """Our blocks of ~/.bashrc: what they say, where they stand, and the same of /etc/nccl.conf."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ Values = Mapping[str, str | None]
 _SAYS = "written by every run from the inventory: edit that, not this"
 # In front of our last block, where the file had no newline at its end: it goes with the block.
 _GAP = " (the file had no newline at its end)"
+_NAMES = re.compile(r"^(?:export|unset) (\w+)", re.ASCII | re.MULTILINE)
 _TOP, _LAST = f": {_SAYS}", ", once more below what was set above"
 
 
@@ -107,7 +109,10 @@ def are_placed(state: EnvState, blocks: Blocks) -> bool:
     if not there:
         return True
     reached = state.bashrc.returns is None or there[0].first < state.bashrc.returns
-    last = max((line.line for line in users_lines(state)), default=0)
+    # A block that reads a file has no names: any line may set what that does.
+    names = _NAMES.findall(blocks.end)
+    above = [line.line for line in users_lines(state) if line.name in names or not names]
+    last = max(above, default=0)
     return reached and (not blocks.end or there[-1].first > last)
 
 
