@@ -38,6 +38,7 @@ _PAIR = re.compile(
 # What the name of a package has besides: libnccl2=2.18.1-1+cuda12.1, nvidia-535.
 _VERSION = re.compile(r"([0-9]+(?:\.[0-9]+)*)(?:-[0-9]+)?(?:[+.]?(cuda[0-9]+\.[0-9]+))?")
 # As a wheel names CUDA 12.1: cu121.
+_BETWEEN = re.compile("(?<=[0-9]),(?=[0-9])")
 _CUDA_OF_A_WHEEL = re.compile(r"\bcu([0-9]{2})([0-9])\b")
 _UNIT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt])(?:i?b(?:ytes?)?)?", re.IGNORECASE)
 # Nearer than gpu is to cpu.
@@ -133,8 +134,11 @@ def _candidates(value: object, written: str, known: list[str]) -> Iterator[objec
     if not isinstance(value, str | int | float) or len(written) > _LONGEST:
         return
     text = written.strip(_QUOTES)
-    # In a name, such as a100_02, the sign stands between two numbers.
-    digits = text if text[:1].isalpha() else re.sub(r"(?<=[0-9])[_, ](?=[0-9])", "", text)
+    # In a name, such as a100_02, the sign stands between two numbers. A comma is of thousands where
+    # three digits follow; 8,5G is 8.5G.
+    thousands = r"(?<=[0-9])(?:[_ ](?=[0-9])|,(?=[0-9]{3}(?![0-9])))"
+    digits = text if text[:1].isalpha() else re.sub(thousands, "", text)
+    digits = _BETWEEN.sub(".", digits)
     if re.fullmatch(r"-?[0-9]+", digits):
         yield int(digits)
     yield digits
@@ -145,7 +149,7 @@ def _candidates(value: object, written: str, known: list[str]) -> Iterator[objec
     yield _SYNONYMS.get(next(iter(get_close_matches(lower, _SYNONYMS, n=1, cutoff=_NEAR)), ""))
     yield next((launchers()[each] for each in lower.split() if each in launchers()), None)
     yield lower.replace("_", "-")
-    yield re.sub(r"(?<=[0-9]),(?=[0-9])", ".", text)
+    yield _BETWEEN.sub(".", text)
     if re.fullmatch(r"[0-9]{1,3}(\.[0-9]{3})+", text):
         yield int(text.replace(".", ""))
     yield unicodedata.normalize("NFKC", text)
