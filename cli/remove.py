@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from gpu_node.cli import completion, words
@@ -28,13 +30,15 @@ def remove(name: str, inventory: str, dry: bool, yes: bool) -> int:
     Examples:     gpu-node remove v100-02 --inventory inventories/lab.yml
     """
     with loading():
+        from gpu_node.cli.asking import ask
         from gpu_node.deploy.console import UserConsole
         from gpu_node.inventories.yaml.edit import EditError
         from gpu_node.onboarding.errors import FAILURES, FileError
         from gpu_node.onboarding.inventory_files import site_of
         from gpu_node.onboarding.removal import remove as take_out
     try:
-        take_out(site_of(inventory), name, UserConsole(yes), dry)
+        again = partial(ask, again="run it again")
+        take_out(site_of(inventory), name, UserConsole(yes), dry, again)
     except (FileError, EditError) as error:
         raise failure(error) from None
     except FAILURES as error:

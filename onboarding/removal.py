@@ -1,10 +1,12 @@
 """Removal: a node leaves the inventory and the other nodes; nothing is changed on it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gpu_node.deploy.console import UserConsole
 from gpu_node.deploy.engine.pyinfra_process import WHOLE
+from gpu_node.drift.report.model import report_of
+from gpu_node.drift.report.seen import Seen
 from gpu_node.inventories.cluster import Cluster
 from gpu_node.inventories.connection.known_hosts import SSH_PORT, keys_of, lookups, read, without
 from gpu_node.inventories.connection.sudo import SUDO
@@ -22,12 +24,19 @@ from gpu_node.onboarding.trust import host_keys as contact
 
 # The areas that know the other nodes, each with the key of a node's data.
 _KNOWING = {"ssh": "ssh_mesh", "ports": "firewall_trust_nodes"}
+# What a node has in a report that may still have lines of the removed one.
+_KNOWS = {"ssh.block-outdated", "ssh.unreadable"}
+# Asks all nodes of an inventory.
+Ask = Callable[[str], dict[str, Seen]]
 
 
-def remove(site: Site, name: str, console: UserConsole, dry: bool = False) -> None:
+def remove(
+    site: Site, name: str, console: UserConsole, dry: bool = False, ask: Ask | None = None
+) -> None:
     """Remove a node; an interrupted removal is finished, an unfinished onboarding cancelled.
 
-    Raises Stopped; FileError where the reason is in the cluster file.
+    Where the run at its end fails, `ask` shows whether that is about the removed node. Raises
+    Stopped; FileError where the reason is in the cluster file.
     """
     cluster = site.cluster()
     gone = journal.read(site, name)
@@ -44,7 +53,7 @@ def remove(site: Site, name: str, console: UserConsole, dry: bool = False) -> No
     if dry:
         return
     _forget_host_key(site, cluster, gone, console)
-    _out_of_nodes(site, gone, console)
+    _out_of_nodes(site, gone, console, ask)
     journal.forget(site, name)
     console.say(f"{name} is removed; nothing was changed on it")
 
@@ -154,7 +163,7 @@ def _forget_host_key(site: Site, cluster: Cluster, gone: Journal, console: UserC
         console.say(f"its host key is removed from {file}")
 
 
-def _out_of_nodes(site: Site, gone: Journal, console: UserConsole) -> None:
+def _out_of_nodes(site: Site, gone: Journal, console: UserConsole, ask: Ask | None) -> None:
     """Have the other nodes forget the removed node, in the areas that know it."""
     data = [site.cluster().data_of(name) for name in site.cluster().hosts]
     areas = [area for area, key in _KNOWING.items() if any(each.get(key) for each in data)]
@@ -163,8 +172,17 @@ def _out_of_nodes(site: Site, gone: Journal, console: UserConsole) -> None:
     try:
         pyinfra(site, WHOLE, areas=",".join(areas))
     except Unfinished as error:
+        if ask is not None and areas == ["ssh"] and not _may_know(str(site.inventory), ask):
+            console.say(f"{error}; no node has lines of {gone.name} any more")
+            return
         who = ", ".join(error.nodes) or "some node"
         raise Stopped(
             f"{error}; {gone.name} is removed from the inventory, and {who} may still know "
             "it; next: repair what the run above leaves there, then run this again"
         ) from None
+
+
+def _may_know(inventory: str, ask: Ask) -> bool:
+    """Whether a node has lines of one that the inventory no longer names, or could not be read."""
+    hosts = report_of(inventory, ask(inventory)).hosts.values()
+    return any(host.error or _KNOWS & {each.rule for each in host.findings} for host in hosts)

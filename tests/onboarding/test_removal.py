@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpu_node.deploy.console import UserConsole
+from gpu_node.drift.engine.finding import Finding
+from gpu_node.drift.report.model import HostReport, Report
 from gpu_node.inventories.errors import Unconfirmed
 from gpu_node.inventories.yaml import edit as editing
 from gpu_node.inventories.yaml.edit import with_host
@@ -14,8 +17,10 @@ from gpu_node.onboarding import journal, removal
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.inventory_files import Site, site_of
 from gpu_node.onboarding.journal import Journal
-from gpu_node.onboarding.removal import remove
+from gpu_node.onboarding.removal import _KNOWS, remove
 from gpu_node.onboarding.run_pyinfra import Unfinished
+from tests.drift import states
+from tests.drift.reports import report
 
 CLUSTER = """\
 cluster: c  # ours
@@ -117,6 +122,33 @@ def test_one_that_was_cut_off_is_ended(site: Site, monkeypatch: pytest.MonkeyPat
     assert site.text() == CLUSTER
     remove(site, NEW, UserConsole(yes=True))
     assert len(done) == 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "ends"), [("ssh.no-login", True), *((each, False) for each in sorted(_KNOWS))]
+)
+def test_what_is_left_of_others(
+    site: Site, monkeypatch: pytest.MonkeyPatch, rule: str, ends: bool
+) -> None:
+    """The removal has ended once no node has lines of the removed one; each node is asked."""
+
+    def unfinished(site: Site, deploy: Path, **data: str) -> None:
+        raise Unfinished(1, ("a100-01",))
+
+    def judged(inventory: str, seen: object) -> Report:
+        words: dict[str, Any] = dict.fromkeys(("subject", "found", "wanted", "cause", "fix"), "x")
+        found = Finding(rule=rule, severity="error", fixable=False, step="ssh", **words)
+        host = HostReport(status="drift", findings=[found])
+        return whole.model_copy(update={"hosts": {"a100-01": host}})
+
+    whole = report({"a100-01": states.seen(None)})
+    monkeypatch.setattr(removal, "pyinfra", unfinished)
+    monkeypatch.setattr(removal, "report_of", judged)
+    if ends:
+        remove(site, NEW, UserConsole(yes=True), ask=lambda inventory: {})
+        return
+    with pytest.raises(Stopped, match="may still know it"):
+        remove(site, NEW, UserConsole(yes=True), ask=lambda inventory: {})
 
 
 def test_nodes_that_cannot_be_named(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
