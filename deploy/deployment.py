@@ -114,8 +114,10 @@ class Deployment:
             if each.recorded:
                 restore = ("restore", self.inventory, each.recorded[0])
                 command = next_command(*restore, "--run", each.run)
-                where = ranges(each.recorded, before.hosts)
-                self.console.show(whole(f"run {each.run} on {where}; to take it back: {command}"))
+                where, first = ranges(each.recorded, before.hosts), each.recorded[0]
+                of = f" on {first}, and so on each of them" * (len(each.recorded) > 1)
+                line = f"run {each.run} on {where}; to take it back{of}: {command}"
+                self.console.show(whole(line))
             words = {
                 name: f"repaired {repaired.get(name, 'nothing')}"
                 for name, run in runs.items()

@@ -134,8 +134,8 @@ def test_problems_before_and_after(world: World, deploy: Deploy) -> None:
         "2 nodes, 2 ok: no problems",
         "A job can start on 0 of 2 nodes; unknown: no PyTorch found",
         "  repaired  all  shm.too-small",
-        "run 20261122T204821Z-0a1b2c on all; to take it back: gpu-node restore inventories/lab.py "
-        "a100-01 --run 20261122T204821Z-0a1b2c",
+        "run 20261122T204821Z-0a1b2c on all; to take it back on a100-01, and so on each of them: "
+        "gpu-node restore inventories/lab.py a100-01 --run 20261122T204821Z-0a1b2c",
     ]
     assert err == ""
 
