@@ -167,7 +167,7 @@ def misread(name: str, value: str) -> str:
             f"{', '.join(_LEVELS)}"
         )
     is_distance = WORDS_OF.get(name) is _PATHS
-    if is_distance and value and value not in _PATHS and not value[0].isdigit():
+    if is_distance and value and value not in _PATHS and not value[0].isdecimal():
         return f"is ignored, as if not set; values: {', '.join(_PATHS)}, in capitals"
     is_number = name in _COUNTS or (_SWITCH.fullmatch(name) is not None and name in table())
     if (is_number or value.lower() in _WORDS) and value and not _NUMBER.match(value):

@@ -148,7 +148,7 @@ def beside(rows: Iterable[Row], addresses: Mapping[str, str]) -> Iterator[str]:
         is_known = bool(row.network) and not row.network.startswith(INFINIBAND)
         if (
             is_known
-            and address[-1:].isdigit()
+            and address[-1:].isdecimal()
             and address not in row.network.replace(",", "").split()
         ):
             yield f"{row.node}: its data used {row.network}, not its address {address}"

@@ -56,7 +56,7 @@ def _aspects(rows: list[Row]) -> Iterator[tuple[str, list[str]]]:
 def _rounded(size: int) -> str:
     """Return 8G for a round size, and 23.5G for one like half of the memory."""
     exact = format_size(size)
-    return f"{size / (1 << 30):.1f}G" if exact.isdigit() else exact
+    return f"{size / (1 << 30):.1f}G" if exact.isdecimal() else exact
 
 
 def _pairs(outcome: Outcome) -> Iterator[RenderableType]:

@@ -105,7 +105,7 @@ def menu_entry(boot: Boot, kernel: str) -> str | None:
 def version_order(name: str) -> list[tuple[int, str]]:
     """Return a key that sorts kernels as GRUB's menus do, by `sort -V`: 6.1.0-9 before 6.1.0-10."""
     parts = re.findall(r"\d+|\D+", name)
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _named(entry: str, boot: Boot, newest: str | None, kernels: list[Kernel]) -> str | None:

@@ -65,6 +65,6 @@ def cut(line: Text, room: int) -> None:
     blank = kept.rfind(" ")
     if follows.strip() and blank > room // 2:
         line.right_crop(len(kept) - blank)
-    elif kept[-1:].isdigit() and follows.isdigit():
+    elif kept[-1:].isdecimal() and follows.isdecimal():
         line.right_crop(len(kept) - len(kept.rstrip("0123456789")))
     line.rstrip()

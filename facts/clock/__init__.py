@@ -35,7 +35,7 @@ def parse_time(text: str) -> tuple[float, float]:
     if match is None:
         raise Unreadable(f"not a time: {text.strip()[:40]!r}")
     fraction = match[2]
-    return (float(text), 1e-6) if fraction.isdigit() else (float(match[1]), 1.0)
+    return (float(text), 1e-6) if fraction.isdecimal() else (float(match[1]), 1.0)
 
 
 def parse(readings: Readings) -> ClockState:

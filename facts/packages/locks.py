@@ -81,7 +81,7 @@ _EXCLUDE = Columns(LockLine, "file line scope text")
 _PIN = Columns(
     LockLine,
     "file line text version priority comment names",
-    priority=lambda text: int(text) if text.lstrip("-").isdigit() else None,
+    priority=lambda text: int(text) if text.lstrip("-").isdecimal() else None,
     comment=str.strip,
 )
 

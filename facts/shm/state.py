@@ -128,8 +128,8 @@ def parse_mode(text: str) -> Mode:
 def parse_fstab(text: str) -> tuple[tuple[FstabLine, ...], tuple[shm_boot.BootLine, ...]]:
     """Parse lines `NUMBER device point type options …` (fstab(5)), and of `shm_boot.parse`."""
     lines = [line for line in lines_of(text) if line.strip()]
-    fstab = [line for line in lines if line[0].isdigit()]
-    others = [line for line in lines if not line[0].isdigit()]
+    fstab = [line for line in lines if line[0].isdecimal()]
+    others = [line for line in lines if not line[0].isdecimal()]
     return tuple(map(_fstab_line, fstab)), shm_boot.parse(others)
 
 

@@ -81,7 +81,7 @@ def _address(value: object) -> str:
     if is_ip and is_of_no_machine(text):
         then = "write the address of the node: there, ip address shows it"
         raise Wrong("not the address of one machine", then)
-    if is_ip or (_HOST_NAME.fullmatch(text) and not text.rpartition(".")[2].isdigit()):
+    if is_ip or (_HOST_NAME.fullmatch(text) and not text.rpartition(".")[2].isdecimal()):
         return text
     if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", text):
         then = "write four numbers, each 0 to 255, without leading zeros"

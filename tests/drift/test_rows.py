@@ -121,7 +121,7 @@ def test_a_row_has_no_other_key_or_word(row: dict[str, str]) -> None:
         (
             "relation: {of: limits.nr_open, is: at_least, wanted: x}",
             "relation.is: found 'at_least'; allowed: 'present', 'absent', 'equals', 'at-least', "
-            "'at-most' or 'one-of'",
+            "'at-most', 'one-of' or 'none-of'",
         ),
         ("relation: {of: limits.nr_open, is: present}", "relation.wanted: Field required"),
         (
