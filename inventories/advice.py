@@ -39,6 +39,8 @@ _PAIR = re.compile(
 _VERSION = re.compile(r"([0-9]+(?:\.[0-9]+)*)(?:-[0-9]+)?(?:[+.]?(cuda[0-9]+\.[0-9]+))?")
 # As a wheel names CUDA 12.1: cu121.
 _BETWEEN = re.compile("(?<=[0-9]),(?=[0-9])")
+# A comma is of thousands where three digits follow; 8,5G is 8.5G.
+_THOUSANDS = re.compile("(?<=[0-9])(?:[_ ](?=[0-9])|,(?=[0-9]{3}(?![0-9])))")
 _CUDA_OF_A_WHEEL = re.compile(r"\bcu([0-9]{2})([0-9])\b")
 _UNIT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt])(?:i?b(?:ytes?)?)?", re.IGNORECASE)
 # Nearer than gpu is to cpu.
@@ -134,10 +136,8 @@ def _candidates(value: object, written: str, known: list[str]) -> Iterator[objec
     if not isinstance(value, str | int | float) or len(written) > _LONGEST:
         return
     text = written.strip(_QUOTES)
-    # In a name, such as a100_02, the sign stands between two numbers. A comma is of thousands where
-    # three digits follow; 8,5G is 8.5G.
-    thousands = r"(?<=[0-9])(?:[_ ](?=[0-9])|,(?=[0-9]{3}(?![0-9])))"
-    digits = text if text[:1].isalpha() else re.sub(thousands, "", text)
+    # In a name, such as a100_02, the sign stands between two numbers.
+    digits = text if text[:1].isalpha() else _THOUSANDS.sub("", text)
     digits = _BETWEEN.sub(".", digits)
     if re.fullmatch(r"-?[0-9]+", digits):
         yield int(digits)
