@@ -88,6 +88,10 @@ class Row(State):
     device: str
 
 
+# Of the table of one port: mlx5 has 255.
+_MOST_GIDS = 1023
+
+
 class HcaPort(State):
     """A port of InfiniBand or RoCE (mlx5_0/1), its state (ACTIVE, DOWN, INIT), and its layer.
 
@@ -105,7 +109,11 @@ class HcaPort(State):
         return self.state == "ACTIVE"
 
 
-_HCA_PORT = Columns(HcaPort, "name state layer gids...", " ", name=checked.hca_port)
+def _indexes(text: str) -> tuple[str, ...]:
+    return tuple(str(checked.number(each, _MOST_GIDS)) for each in text.split())
+
+
+_HCA_PORT = Columns(HcaPort, "name state layer gids...", " ", name=checked.hca_port, gids=_indexes)
 
 
 class NetworkState(State):
