@@ -48,7 +48,6 @@ QUIET_SECONDS = 60
 GRACE_SECONDS = 2
 # How much of what a rank prints is reported.
 MOST_OUTPUT, MOST_LINES = 8000, 40
-LIBNCCL = re.compile(r"(/\S*/libnccl\.so\S*)$", re.MULTILINE)
 SEGMENT = re.compile(r" (/dev/shm/nccl-[A-Za-z0-9_.-]+)$", re.MULTILINE)
 
 
@@ -91,8 +90,8 @@ def nccl_version(torch):
     """
     try:
         with open("/proc/self/maps") as maps:
-            found = LIBNCCL.search(maps.read())
-        version = (found and loaded_version(found.group(1))) or torch.cuda.nccl.version()
+            found = [line[line.index("/") :].strip() for line in maps if "/libnccl.so" in line]
+        version = (found and loaded_version(found[0])) or torch.cuda.nccl.version()
     except Exception:
         return None
     if isinstance(version, int):
