@@ -38,7 +38,7 @@ def remove(name: str, inventory: str, dry: bool, yes: bool) -> int:
         from gpu_node.onboarding.removal import remove as take_out
     try:
         again = partial(ask, again="run it again")
-        take_out(site_of(inventory), name, UserConsole(yes), dry, again)
+        take_out(site_of(inventory), name, UserConsole(yes), again, dry)
     except (FileError, EditError) as error:
         raise failure(error) from None
     except FAILURES as error:

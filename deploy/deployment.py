@@ -112,9 +112,8 @@ class Deployment:
         for each in self.ended:
             runs |= dict.fromkeys(each.recorded, each.run)
             if each.recorded:
-                restore = ("restore", self.inventory, each.recorded[0])
-                command = next_command(*restore, "--run", each.run)
                 where, first = ranges(each.recorded, before.hosts), each.recorded[0]
+                command = next_command("restore", self.inventory, first, "--run", each.run)
                 of = f" on {first}, and so on each of them" * (len(each.recorded) > 1)
                 line = f"run {each.run} on {where}; to take it back{of}: {command}"
                 self.console.show(whole(line))

@@ -37,10 +37,10 @@ _PAIR = re.compile(
 )
 # What the name of a package has besides: libnccl2=2.18.1-1+cuda12.1, nvidia-535.
 _VERSION = re.compile(r"([0-9]+(?:\.[0-9]+)*)(?:-[0-9]+)?(?:[+.]?(cuda[0-9]+\.[0-9]+))?")
-# As a wheel names CUDA 12.1: cu121.
 _BETWEEN = re.compile("(?<=[0-9]),(?=[0-9])")
 # A comma is of thousands where three digits follow; 8,5G is 8.5G.
 _THOUSANDS = re.compile("(?<=[0-9])(?:[_ ](?=[0-9])|,(?=[0-9]{3}(?![0-9])))")
+# As a wheel names CUDA 12.1: cu121.
 _CUDA_OF_A_WHEEL = re.compile(r"\bcu([0-9]{2})([0-9])\b")
 _UNIT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt])(?:i?b(?:ytes?)?)?", re.IGNORECASE)
 # Nearer than gpu is to cpu.

@@ -7,6 +7,7 @@ from gpu_node.deploy.console import UserConsole
 from gpu_node.deploy.engine.pyinfra_process import WHOLE
 from gpu_node.drift.report.model import report_of
 from gpu_node.drift.report.seen import Seen
+from gpu_node.drift.ssh.rules_mesh import block_outdated
 from gpu_node.inventories.cluster import Cluster
 from gpu_node.inventories.connection.known_hosts import SSH_PORT, keys_of, lookups, read, without
 from gpu_node.inventories.connection.sudo import SUDO
@@ -25,14 +26,12 @@ from gpu_node.onboarding.trust import host_keys as contact
 # The areas that know the other nodes, each with the key of a node's data.
 _KNOWING = {"ssh": "ssh_mesh", "ports": "firewall_trust_nodes"}
 # What a node has in a report that may still have lines of the removed one.
-_KNOWS = {"ssh.block-outdated", "ssh.unreadable"}
+_KNOWS = {block_outdated.id, f"{block_outdated.area}.unreadable"}
 # Asks all nodes of an inventory.
 Ask = Callable[[str], dict[str, Seen]]
 
 
-def remove(
-    site: Site, name: str, console: UserConsole, dry: bool = False, ask: Ask | None = None
-) -> None:
+def remove(site: Site, name: str, console: UserConsole, ask: Ask, dry: bool = False) -> None:
     """Remove a node; an interrupted removal is finished, an unfinished onboarding cancelled.
 
     Where the run at its end fails, `ask` shows whether that is about the removed node. Raises
@@ -163,7 +162,7 @@ def _forget_host_key(site: Site, cluster: Cluster, gone: Journal, console: UserC
         console.say(f"its host key is removed from {file}")
 
 
-def _out_of_nodes(site: Site, gone: Journal, console: UserConsole, ask: Ask | None) -> None:
+def _out_of_nodes(site: Site, gone: Journal, console: UserConsole, ask: Ask) -> None:
     """Have the other nodes forget the removed node, in the areas that know it."""
     data = [site.cluster().data_of(name) for name in site.cluster().hosts]
     areas = [area for area, key in _KNOWING.items() if any(each.get(key) for each in data)]
@@ -172,7 +171,7 @@ def _out_of_nodes(site: Site, gone: Journal, console: UserConsole, ask: Ask | No
     try:
         pyinfra(site, WHOLE, areas=",".join(areas))
     except Unfinished as error:
-        if ask is not None and areas == ["ssh"] and not _may_know(str(site.inventory), ask):
+        if areas == ["ssh"] and not _may_know(str(site.inventory), ask):
             console.say(f"{error}; no node has lines of {gone.name} any more")
             return
         who = ", ".join(error.nodes) or "some node"
@@ -185,4 +184,6 @@ def _out_of_nodes(site: Site, gone: Journal, console: UserConsole, ask: Ask | No
 def _may_know(inventory: str, ask: Ask) -> bool:
     """Whether a node has lines of one that the inventory no longer names, or could not be read."""
     hosts = report_of(inventory, ask(inventory)).hosts.values()
-    return any(host.error or _KNOWS & {each.rule for each in host.findings} for host in hosts)
+    return any(
+        host.error or _KNOWS & {each.rule for each in (*host.findings, *host.off)} for host in hosts
+    )

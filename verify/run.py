@@ -86,7 +86,7 @@ class _Run:
         return replace(
             outcome,
             ok=outcome.ok and not self.named,
-            problems=(*map(in_line, self.named), *outcome.problems),
+            problems=(*map(_in_line, self.named), *outcome.problems),
             named=(*self.named, *outcome.named),
         )
 
@@ -119,7 +119,7 @@ class _Run:
         tries.open()
         left = tries.isolate(self.progress)
         found = tries.found
-        problems = [*map(in_line, found.named())]
+        problems = [*map(_in_line, found.named())]
         problems += causes.wrong_names(nodes[0].name, looks)
         works = found.ends.get(found.nodes) == ""
         if found.next() and not works:
@@ -262,7 +262,7 @@ def _require(problems: Iterable[str]) -> None:
         raise _Wrong(found)
 
 
-def in_line(named: Named) -> str:
+def _in_line(named: Named) -> str:
     return f"{', '.join(named.members)}: {named.why}"
 
 

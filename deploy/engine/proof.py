@@ -120,12 +120,12 @@ def _print(host: Host, findings: Sequence[Finding], before: Collection[Key] | No
         if rules := leads_to(problem):
             shown.append(f"leads to {', '.join(rules)}")
         failed = node_of(host).failed
-        fixes = gathered(
-            (_repair(each, before, failed), each.fix) for each in (on.finding for on in problem.own)
-        )
+        own = (each.finding for each in problem.own)
+        fixes = gathered((_repair(each, before, failed), each.fix) for each in own)
         shown += [f"{repair}: {joined(each)}" for repair, each in fixes.items()]
-        roots = {each.finding.root: None for each in problem.explained} if not problem.own else {}
-        shown += [f"repair {each.rule} on {each.node} first" for each in roots if each]
+        if not problem.own:
+            roots = dict.fromkeys(each.finding.root for each in problem.explained)
+            shown += [f"repair {each.rule} on {each.node} first" for each in roots if each]
         log = logger.error if problem.severity == "error" else logger.warning
         log(f"{host.print_prefix}{visible('; '.join(shown))}")
 

@@ -203,7 +203,7 @@ def test_killed_while_it_pins(
     with pytest.raises(Killed):
         admit(world)
     assert ("192.0.2.12 ssh-ed25519 A" in known.read_text()) is wrote
-    remove(world.site, "v100-02", UserConsole(yes=True))
+    remove(world.site, "v100-02", UserConsole(yes=True), lambda inventory: {})
     assert known.read_text() == before
     assert journal.read(world.site, "v100-02") is None
 
