@@ -281,7 +281,7 @@ def _add_unanswered(readings: Readings) -> None:
         reason = f"no result of {_logins([each.split() for each in silent])}"
         readings.unread.append(Unread("ssh.logins", reason))
     rows = [line.split() for line in _lines(readings, "ssh.names")]
-    unknown = sorted(row[1] for row in rows if row[0] == "address" and row[2:] == ["?"])
+    unknown = sorted(row[1] for row in rows if row[:1] == ["address"] and row[2:] == ["?"])
     if unknown:
         about = _some([f"the address of {node}" for node in unknown])
         reason = f"the resolver gave no answer about {about}"
