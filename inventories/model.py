@@ -4,9 +4,9 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-# Begins the name of a kind in a union, which pydantic puts into the place of an error: no key
-# begins so.
-MARK = "\0"
+# Begins the name of a kind in a union, which pydantic puts into the place of an error. It is long:
+# no written key begins so.
+MARK = "\0gpu-node kind "
 
 
 class Model(BaseModel):

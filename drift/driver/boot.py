@@ -104,8 +104,9 @@ def menu_entry(boot: Boot, kernel: str) -> str | None:
 @lru_cache(maxsize=1024)
 def version_order(name: str) -> list[tuple[int, str]]:
     """Return a key that sorts kernels as GRUB's menus do, by `sort -V`: 6.1.0-9 before 6.1.0-10."""
-    parts = re.findall(r"\d+|\D+", name)
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+    parts = re.findall(r"0*(\d+)|(\D+)", name)
+    # As text: a number from a node may have more digits than int takes.
+    return [(len(number), number) if number else (-1, text) for number, text in parts]
 
 
 def _named(entry: str, boot: Boot, newest: str | None, kernels: list[Kernel]) -> str | None:

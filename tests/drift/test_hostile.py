@@ -134,6 +134,7 @@ def test_a_login_without_a_result_is_unreadable() -> None:
 
 @given(hostile.changes())
 @example({"toolchain.kernel": "²"})  # a digit that is no number
+@example({"toolchain.kernel": "9" * 5000})  # more digits than int takes
 @example({"ssh.names": "\naddress a100-01 ?"})  # a line without a word
 @QUIET
 def test_no_bytes_end_a_report(change: dict[str, str]) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from gpu_node.inventories.errors import InventoryError
@@ -39,6 +39,7 @@ def must_answer(path: Path) -> None:
 
 @FEW
 @given(value=st.dictionaries(WORDS, VALUES, max_size=5), section=st.sampled_from(["", "hosts"]))
+@example(value={"defaults": {"\0": None, "env": {"\0": 1}}}, section="")
 def test_any_structure(value: dict[str, Any], section: str, tmp_path: Path) -> None:
     whole = {**value, "cluster": "c", "groups": {"g": value}, section: value} if section else value
     path = tmp_path / "c.yml"
