@@ -86,10 +86,9 @@ def lines(job: Job, report: Report) -> Iterator[str]:
     count = sum(any(_stops(one.finding) for one in each.all) for each in listed)
     may = len(listed) - count - sum(each.severity == "info" for each in listed)
     if count:
-        things = "This thing" if count == 1 else f"These {count} things"
-        yield f"{things} will stop it{f', and {may} more may' if may else ''}:"
+        yield f"{counted(count, 'problem')} will stop it{f', {may} more may' if may else ''}:"
     elif may:
-        yield f"Nothing will stop it for certain; {counted(may, 'thing')} may:"
+        yield f"Nothing will stop it for certain; {counted(may, 'problem')} may:"
     else:
         yield "Nothing was found that will stop it."
 

@@ -147,7 +147,7 @@ def test_one_list(run: Run) -> None:
     _, out, _ = run("--", *DEEPSPEED, hostfile="a100-01 slots=3\n", ds_json=config)
     found = [line.split()[2] for line in out.splitlines() if line.startswith("error")]
     assert found == ["job.slots", "job.batch"]
-    assert "These 2 things will stop it:" in out and "v100-01" not in out
+    assert "2 problems will stop it:" in out and "v100-01" not in out
 
 
 def test_a_sound_job(run: Run) -> None:
@@ -358,7 +358,7 @@ def test_a_configuration_that_is_nowhere(run: Run) -> None:
     line = ["--config", "ds.json", "--", "deepspeed", "--hostfile", "hostfile", "train.py"]
     code, out, _ = run(*line, hostfile="a100-01 slots=2\n", ds_json=None)
     found = [line.split()[2] for line in out.splitlines() if line.startswith("error")]
-    assert (code, found) == (2, ["job.config"]) and "This thing will stop it:" in out
+    assert (code, found) == (2, ["job.config"]) and "1 problem will stop it:" in out
 
 
 def test_a_file_that_this_machine_has(

@@ -113,7 +113,7 @@ def test_a_script(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 2, done
-    assert "These 2 things will stop it" in done.stdout
+    assert "2 problems will stop it" in done.stdout
     assert "job.slots" in done.stdout and "job.variable" in done.stdout
     assert "unknown, not judged: NCCL_DEBUG of this shell" in done.stdout
     assert not (tmp_path / "started").exists()
