@@ -86,6 +86,9 @@ def _address(value: object) -> str:
     if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", text):
         then = "write four numbers, each 0 to 255, without leading zeros"
         raise Wrong("not an IPv4 address", then)
+    if text.startswith("@"):
+        then = "write the address alone; this machine needs no inventory: gpu-node drift @local"
+        raise Wrong("a connector of pyinfra", then)
     first_of, _, _ = text.partition("-")
     if first_of != text and is_address(first_of):
         raise Wrong("a range of addresses", "write an entry under hosts for each node")
