@@ -41,10 +41,14 @@ def training_user(at: At) -> Iterator[Fault]:
         lines = _deciding(state, wanted, user, item)
         bound = bound_to(state, item, expected)
         most: Value = getattr(bound.limits, item).hard if bound else "unlimited"
-        values = {kind: _value(state, lines, kind, item, most) for kind in KINDS}
+        hard = _value(state, lines, "hard", item, most)
+        # PAM lowers a soft limit to the hard one.
+        soft = _value(state, lines, "soft", item, most if hard is None else hard)
+        values: dict[Kind, Value | None] = {"soft": soft, "hard": hard}
         low = [kind for kind in KINDS if not at_least(_or(values[kind], expected), expected)]
         if low:
-            deciding_lines = [lines[kind] for kind in low if kind in lines]
+            of = (lines[kind] for kind in low if kind in lines)
+            deciding_lines = [line for line in of if not at_least(line.value, expected)]
             cause, fix = (
                 below_sshd(state, item, expected)
                 if bound
@@ -91,14 +95,10 @@ def _value(
 
     No line gives more than `most`.
     """
-    if kind in lines:
-        value = lines[kind].value
-        return most if at_least(value, most) else value
-    for service in state.services or ():
-        if service.name == "sshd":
-            pair = getattr(service.limits, item)
-            return None if pair is None else getattr(pair, kind)
-    return None
+    sshd = next((each for each in state.services or () if each.name == "sshd"), None)
+    pair = getattr(sshd.limits, item) if sshd else None
+    value = lines[kind].value if kind in lines else getattr(pair, kind, None)
+    return most if value is not None and at_least(value, most) else value
 
 
 def _of_lines(user: User, item: Item, expected: Value, lines: Iterable[Line]) -> tuple[str, str]:
