@@ -37,6 +37,7 @@ def explain(rule: str) -> None:
         from gpu_node.inventories.errors import dotted, shown, worded
         from gpu_node.inventories.keys import keys_of
         from gpu_node.inventories.schema import HostEntry
+    rule = rule.lower()
     by_id = {each.id: each for each in causes().values()}
     former = {f"{PREFIX}{name}": each for each in by_id.values() for name in each.was}
     if cause := (by_id | former).get(rule):

@@ -23,6 +23,7 @@ from gpu_node.facts.env.inherited import Process
 from gpu_node.facts.env.start_files import ENV_FILE, Setting
 from gpu_node.facts.node import NodeState
 from gpu_node.inventories.fields.kinds import IFNAME
+from gpu_node.inventories.nccl_variables import is_unknown
 from gpu_node.inventories.wanted import NodeWanted
 
 _KINDS = {
@@ -168,6 +169,7 @@ def unreached(at: At) -> Iterator[Fault]:
         if (
             below
             and not setting.ours
+            and not is_unknown(setting.name)
             and setting.name not in {*values, *(at.wanted.env or ()), IFNAME}
         ):
             yield Fault(

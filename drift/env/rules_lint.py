@@ -87,8 +87,11 @@ def unknown_variable(at: At) -> Iterator[Fault]:
     for line in _lines(at.node, at.wanted):
         if is_unknown(line.name) or (line.path in conf and is_unknown_in_conf(line.name)):
             meant, vain = suggestion(line.name), meant_in_vain(line.name)
-            fix = _fix(line, "correct the name" if meant else "")
-            if meant:
+            is_for_a_run = bool(meant) and is_debug(meant, line.value or "")
+            fix = _fix(line, "correct the name" if meant and not is_for_a_run else "")
+            if is_for_a_run:
+                fix += f"; {meant} is for a single run: set it in front of a command"
+            elif meant:
                 fix += f"; did you mean {meant}?"
             elif vain:
                 fix = f"the nearest is {vain}, which is no longer read: {fix}"

@@ -6,7 +6,9 @@ from gpu_node.drift.engine.shown_facts import Has, value
 from gpu_node.facts.node import NodeState
 
 # Its jobs may run in containers.
-_NO_TORCH = Has("no PyTorch found", starts=None)
+_NO_TORCH = Has(
+    "no PyTorch found", starts=None, lacks="no PyTorch found (nccl.environments can name it)"
+)
 
 
 def kind(node: NodeState, elsewhere: str) -> Iterator[Has]:

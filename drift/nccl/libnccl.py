@@ -197,7 +197,8 @@ def pip(prefix: str, environment: Environment, verb: str, *words: str) -> str:
         words = tuple("--reinstall" if each == "--force-reinstall" else each for each in words)
     else:
         # Since pip 22.3.
-        command = f"python3 -m pip --python {quote(prefix)} {verb}"
+        first = "" if environment.pip else "install the package python3-pip, then "
+        command = f"{first}python3 -m pip --python {quote(prefix)} {verb}"
     return " ".join([command, *words])
 
 
