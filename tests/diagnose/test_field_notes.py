@@ -19,3 +19,12 @@ def test_the_cause_is_first(name: str) -> None:
     note = NOTES[name]
     answer = diagnose([Log("train.log", None, data=note["log"].encode())])
     assert [each.cause.name for each in answer.candidates][:1] == [note["cause"]]
+
+
+def test_a_result_code_of_nccl_is_found_behind_its_other_lines() -> None:
+    """A whole log has some thousand lines of it, and the failure is in the last."""
+    head = "gpu1:912:1033 [0] NCCL INFO"
+    before = f"{head} Channel 00/0 : 0[0] -> 1[1] via P2P/IPC\n" * 1000
+    log = f"{before}{head} misc/socket.cc:561 -> 2"
+    answer = diagnose([Log("train.log", None, data=log.encode())])
+    assert [each.cause.name for each in answer.candidates] == ["nccl-peer-unreachable"]
