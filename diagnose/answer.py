@@ -246,9 +246,8 @@ def _of_exceptions(
     A line without a traceback may be no more than a text that looks like one.
     """
 
-    def first(match: Match) -> tuple[object, ...]:
-        place, _ = match.raised
-        return _has_recovered(match, endings), not place, _place(min(match.lines, key=_place))
+    def first(of: Match) -> tuple[object, ...]:
+        return _has_recovered(of, endings), not of.raised[0], _place(min(of.lines, key=_place))
 
     for match in sorted(unknown, key=first):
         name = match.name.rpartition(".")[2]

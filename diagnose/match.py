@@ -148,7 +148,10 @@ class Matcher:
                     self.ends[line.order[0]] = end.order
             return
         if is_raised:
-            self._exception(evidence(line), ("", ""))
+            # A log may begin in a traceback: of one without its begin the last frame is known.
+            frame = next(filter(None, map(_FRAME.search, line.before(3)[::-1])), None)
+            place = ":".join(frame.group("path", "line")) if frame else ""
+            self._exception(evidence(line), (place, place))
         if line.order not in self._known:
             self._error(line, is_raised)
 
