@@ -441,11 +441,12 @@ def advised(
     given = text.split("\n")
     place = next((line for line in given if line.startswith("  ssh: {")), "defaults:")
     lines: list[str] = []
-    name, is_advice = "", False
+    name, is_below = "", False
     for line in given:
         host = re.fullmatch(r"  ([\"']?)(.+)\1:", line)
         name = host[2] if host else name
-        is_advice = line == _ADVICE or (is_advice and bool(_ADVISED.match(line)))
+        is_below = line == _ADVICE or (is_below and line.startswith("  "))
+        is_advice = is_below and (line == _ADVICE or _ADVISED.match(line))
         if is_advice or (name in gpus and line.startswith("    # gpu: {")):
             continue
         lines.append(line)

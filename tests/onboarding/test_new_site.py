@@ -435,6 +435,9 @@ def test_what_was_found_is_suggested(sshd: Sshd, tmp_path: Path) -> None:
     assert "# nccl: {environments: [/opt/envs/dis]}  # a, b" in text
     assert text.count("# gpu: {model: A100, count: 2}") == 2
     assert "reboot" not in text and "\x1b" not in text and "[b" not in text
+    chosen = text.replace("  # network: auto  # bond0 on a", "  network: auto")
+    again = advised(chosen, NODES, found, places).splitlines()
+    assert sorted(again) == sorted(chosen.splitlines())
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "known_hosts").touch()
     before = load(tmp_path / "site" / "site.yml", text)
