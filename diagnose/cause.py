@@ -301,8 +301,8 @@ def _of_xids(_: Mapping[str, Cause]) -> Iterator[tuple[str, Pattern]]:
         kinds.setdefault((xid.cause, xid.source, is_node), []).append(str(code))
     kinds = {key: codes for key, codes in kinds.items() if key[0] != "-"}
     for (cause, page, is_node), codes in kinds.items():
-        source = {"seen": DESCRIBED + page}
-        given = {"has": "NVRM: Xid (", "line": rf"\): (?:{'|'.join(codes)}),", "source": source}
+        line = rf"(?:\): |previous Xid )(?:{'|'.join(codes)})\b"
+        given = {"has": "NVRM: Xid (", "line": line, "source": {"seen": DESCRIBED + page}}
         rest = {} if is_node else {"confidence": "low", "alone": False}
         yield cause, Pattern.model_validate({**given, **rest})
 
