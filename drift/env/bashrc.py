@@ -93,10 +93,12 @@ def users_lines(state: EnvState) -> list[Setting]:
     ]
 
 
-def and_remove(state: EnvState, name: str) -> str:
-    """Continue the advice to set a variable: a later line of the user has the last word."""
-    others = [each.place for each in users_lines(state) if each.name == name]
-    return f", and remove the line {', '.join(others)}" if others else ""
+def remove_first(state: EnvState, name: str, value: str) -> str:
+    """Begin the advice to set a variable: a later line with another value has the last word."""
+    lines = (each for each in users_lines(state) if each.name == name and each.value != value)
+    others = ", ".join(each.place for each in lines)
+    # Before a new line changes their numbers.
+    return f"remove the line {others}, then " if others else ""
 
 
 def are_placed(state: EnvState, blocks: Blocks) -> bool:

@@ -10,11 +10,11 @@ from gpu_node.drift.env.bashrc import (
     BASHRC,
     SHARED,
     Values,
-    and_remove,
     are_placed,
     deciding,
     is_network_home,
     last_value,
+    remove_first,
 )
 from gpu_node.drift.env.training_user import missing_user
 from gpu_node.drift.env.user_settings import editor, everywhere
@@ -121,7 +121,7 @@ def _not_set_fault(
         subject=Variable(name),
         found=shown,
         wanted=value,
-        fix=hand or f"export {name}={quote(value)} {written}" + and_remove(state.env, name),
+        fix=hand or f"{remove_first(state.env, name, value)}export {name}={quote(value)} {written}",
         who=editor(line.path) if hand and line else "user",
         fixable=hand is None,
     )

@@ -8,7 +8,7 @@ from gpu_node.drift.engine.finding import Severity, Who
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Interface, Path, Shell
-from gpu_node.drift.env.bashrc import BASHRC, and_remove, is_network_home
+from gpu_node.drift.env.bashrc import BASHRC, is_network_home, remove_first
 from gpu_node.drift.env.user_settings import editor, exported
 from gpu_node.drift.network.ifname import (
     CONF,
@@ -199,8 +199,8 @@ def _ifname_fault(
         line = f"unset {IFNAME} in ~/.bashrc: deepspeed would send it to all nodes, and {CONF} "
         line += "names it"
     else:
-        line = f"export {IFNAME}='={name}' at the top of ~/.bashrc"
-        line += and_remove(state.env, IFNAME)
+        line = remove_first(state.env, IFNAME, f"={name}")
+        line += f"export {IFNAME}='={name}' at the top of ~/.bashrc"
     return Fault(
         subject=_about(place),
         found=text,
