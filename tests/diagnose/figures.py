@@ -34,6 +34,7 @@ SETS = {
     "fourth_seen": "threads found by symptom, fourth set, seen",
     "fourth_hidden": "threads found by symptom, fourth set held out",
     "fifth_hidden": "threads found by symptom, fifth set held out",
+    "sixth_hidden": "threads found by symptom, sixth set held out",
     "recorded": "recorded on two nodes",
 }
 

@@ -22,6 +22,7 @@ HALVES = (
     "fourth_seen",
     "fourth_hidden",
     "fifth_hidden",
+    "sixth_hidden",
 )
 FEWEST = 116
 FOLDER = Path(__file__).parent / "threads"
