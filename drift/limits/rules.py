@@ -33,6 +33,11 @@ from gpu_node.inventories.wanted import LimitsWanted
 # PAM files that sshd reads itself or by the usual includes (Debian, Ubuntu; Red Hat).
 _SSHD_PAM = ("sshd", "common-session", "password-auth", "system-auth")
 
+# Why a session lacks what the files grant and sshd can give.
+_LATER = (
+    "something lowers it after the login, such as ulimit in ~/.bashrc or in /etc/profile.d",
+    "remove that ulimit from the start files of the shell",
+)
 # What helps where sshd may not raise its own hard limit.
 _BOUND = "raise the limit where sshd is started: the container's --ulimit, or its systemd unit"
 # What who trains can do where the hard limit is too low: the soft one cannot go above it.
@@ -378,12 +383,8 @@ def _why_not_effective(
             "check that sshd has 'UsePAM yes', and that one of its PAM files loads pam_limits",
         )
     trouble = _pam_trouble(state)
-    if trouble is None and soft_only:
-        return (
-            "the hard limit would allow it: something lowers the soft one after the login, such as "
-            "ulimit in ~/.bashrc or in /etc/profile.d",
-            "remove that ulimit from the start files of the shell",
-        )
+    if trouble is None and (soft_only or services.can_give(state, item, wanted)):
+        return _LATER
     return trouble or below_sshd(state, item, wanted)
 
 

@@ -41,6 +41,15 @@ def bound_to(state: LimitsState, item: Item, value: Limit) -> Service | None:
     return None
 
 
+def can_give(state: LimitsState, item: Item, value: Limit | None) -> bool:
+    """Whether sshd is known to be able to give a session that much."""
+    for service in state.services or ():
+        if service.name == "sshd" and value is not None:
+            pair = getattr(service.limits, item)
+            return service.raises is True or (pair is not None and at_least(pair.hard, value))
+    return False
+
+
 def drop_in(unit: str) -> str:
     """Return the path of our drop-in of a unit."""
     return f"/etc/systemd/system/{unit}.d/{_NAME}"

@@ -8,7 +8,7 @@ from gpu_node.drift.engine.subject import Path
 from gpu_node.drift.host.machine import is_container, memory_of, trains
 from gpu_node.drift.shm.container import run_options
 from gpu_node.drift.shm.fstab import falls_short, kept, new_line, with_size
-from gpu_node.drift.shm.rules_docker import DEFAULT, LEAST, node_size
+from gpu_node.drift.shm.rules_docker import DEFAULT, LEAST, node_size, within_memory
 from gpu_node.drift.shm.rules_memory import half, is_impossible
 from gpu_node.drift.units import size
 from gpu_node.facts.node import NodeState
@@ -18,12 +18,12 @@ from gpu_node.inventories.fields.sizes import format_size
 from gpu_node.inventories.wanted import NodeWanted, ShmWanted
 
 MODE = "1777"
-# The fix of a size that the node's memory does not have: no command that sets it.
 # What starts a container, and where its host sets the size for all.
 _MANAGERS = {
     "docker": ("docker run", "default-shm-size in /etc/docker/daemon.json"),
     "podman": ("podman run", "shm_size under [containers] in /etc/containers/containers.conf"),
 }
+# The fix of a size that the node's memory does not have: no command that sets it.
 _LOWER = "lower shm.size first, see shm.above-memory"
 
 
@@ -147,7 +147,8 @@ def container(at: At) -> Iterator[Fault]:
         return
     if not _is_too_small(state, wanted or ShmWanted.model_construct(size=LEAST)):
         return
-    proposed = ShmWanted.model_construct(size=node_size(at.wanted))
+    fitting = node_size(within_memory(at.node, at.wanted))
+    proposed = ShmWanted.model_construct(size=fitting)
     enough = at.wanted.model_copy(update={"shm": proposed})
     kind = "" if state.container.kind == "none" else f"{state.container.kind} "
     program, default = _MANAGERS["podman" if state.container.kind == "podman" else "docker"]

@@ -7,14 +7,16 @@ from typing import Any, cast
 
 from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path, Pid, RootOnly, Thing
+from gpu_node.drift.host.machine import memory_of
 from gpu_node.drift.shm.daemon_json import SHM, ULIMITS, size_of, soft_limits, values_of
+from gpu_node.drift.shm.rules_memory import half
 from gpu_node.drift.ssh.sudo import reading_as_root, ssh_user
 from gpu_node.drift.units import at_least, limit, size
 from gpu_node.facts.limits.state import Item
 from gpu_node.facts.node import NodeState
 from gpu_node.facts.shm.docker import Daemon, GpuContainer, PodmanSize
 from gpu_node.inventories.fields.sizes import format_size
-from gpu_node.inventories.wanted import NodeWanted
+from gpu_node.inventories.wanted import NodeWanted, ShmWanted
 
 # What docker (moby, daemon/config: DefaultShmSize) and podman (containers.conf(5)) give.
 DEFAULT = 64 << 20
@@ -28,15 +30,15 @@ _CONTAINER_ID = re.compile(r"[0-9a-f]{12,64}")
 
 @check("shm.docker-default")
 def docker_default(at: At) -> Iterator[Fault]:
-    docker = at.node.shm.docker
-    if has_gpus(at.node, at.wanted) and docker is not None:
+    docker, wanted = at.node.shm.docker, within_memory(at.node, at.wanted)
+    if has_gpus(at.node, wanted) and docker is not None:
         for daemon in docker.daemons:
-            yield from _daemon(daemon, at.wanted)
+            yield from _daemon(daemon, wanted)
         if docker.podman is not None:
-            yield from _podman(docker.podman, at.wanted)
+            yield from _podman(docker.podman, wanted)
     for container in at.node.shm.containers or ():
         if container.shm is not None and container.shm < LEAST:
-            yield _container(container, at.wanted)
+            yield _container(container, wanted)
 
 
 @check("shm.containers-unseen")
@@ -99,6 +101,14 @@ def _shm(daemon: Daemon, values: dict[str, Any], wanted: NodeWanted) -> Iterator
 def node_size(wanted: NodeWanted) -> int:
     """Return the size of /dev/shm that the inventory names, or the one that is proposed."""
     return wanted.shm.size if wanted.shm else 8 << 30
+
+
+def within_memory(state: NodeState, wanted: NodeWanted) -> NodeWanted:
+    """Return what is wanted with a size of /dev/shm that the memory has."""
+    usable = memory_of(state)
+    if usable is None or node_size(wanted) <= usable:
+        return wanted
+    return wanted.model_copy(update={"shm": ShmWanted.model_construct(size=half(usable))})
 
 
 def wanted_ulimits(wanted: NodeWanted) -> dict[str, int]:
