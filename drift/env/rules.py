@@ -56,7 +56,9 @@ def not_writable(at: At) -> Iterator[Fault]:
         place = quote(each.path)
         fix = f"look why: ls -ld {place}; findmnt -T {place} (ro: read-only); "
         fix += "chmod 1777 /tmp" if is_tmp else f"chown {quote(name)} {place}"
-        if is_missing:
+        if each.path == "/":  # of a user without an entry in passwd
+            fix = f"give {name} a home, or start the container with -e HOME=FOLDER"
+        elif is_missing:
             made = "install -d -m 1777 /tmp" if is_tmp else f"mkhomedir_helper {quote(name)}"
             fix = f"{made}, or mount what is missing there"
         yield Fault(
