@@ -139,10 +139,25 @@ def debug_left_on(at: At) -> Iterator[Fault]:
             continue
         if line.name in HIDES or is_cover_up(line.name, line.value):
             continue
-        if is_debug(line.name, line.value):
+        hides_gpus = _hides_gpus(at.node, line)
+        if hides_gpus or is_debug(line.name, line.value):
             cause = "it fills logs, slows every step or hides a fault, in every job from now on"
+            if hides_gpus:
+                cause = "its jobs see fewer GPUs than the node has: 'invalid device ordinal'"
             fix = f"{_fix(line, '', 'remove it from {}')}; for one run set it in front of a command"
             yield _fault(line, f"{line.name}={line.value}", "for a single run", cause, fix)
+
+
+def _hides_gpus(state: NodeState, each: Setting) -> bool:
+    """Whether a line of a start file leaves jobs fewer GPUs than the node has.
+
+    A scheduler or a container sets the variable in a session: that is its choice.
+    """
+    if each.name != "CUDA_VISIBLE_DEVICES" or each.path == SESSION or not each.is_plain:
+        return False
+    chosen = {*filter(None, (each.value or "").split(","))}
+    smi = state.driver.smi
+    return smi is not None and "MIG" not in (each.value or "") and len(chosen) < len(smi.gpus)
 
 
 def _missing_file(each: Setting) -> Fault:
