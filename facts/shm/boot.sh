@@ -1,6 +1,8 @@
-# Prints NUMBER LINE of the lines of /etc/fstab for /dev/shm.
-[ ! -e /etc/fstab ] ||
-  awk '$1 !~ /^#/ && $2 ~ "^/dev/shm/?$" { print NR " " $0 }' /etc/fstab || exit 1
+# Prints NUMBER LINE of the lines of /etc/fstab for /dev/shm. Where the fifth or sixth field is no
+# number, as after a blank within the options, mount ignores the line ("parse error").
+[ ! -e /etc/fstab ] || awk '
+  $1 !~ /^#/ && $2 ~ "^/dev/shm/?$" && ($5 $6) !~ /[^0-9-]/ { print NR " " $0 }
+' /etc/fstab || exit 1
 # Prints STATE (runs, waits, ignored), PATH, line number and line, separated by tabs. A unit runs at
 # boot if a target wants it. Of files with the same name, the one in the first folder counts.
 set --
