@@ -28,6 +28,14 @@ _DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 _WHOLE = (WholeFile, HostEntry, Directory)
 
 
+class _Report(GenerateJsonSchema):
+    """The report, in which the title of a field would be its name once more."""
+
+    @override
+    def field_title_should_be_set(self, schema: object) -> bool:
+        return False
+
+
 class _Written(GenerateJsonSchema):
     """What a person may write in a cluster file, which the models do not express alone.
 
@@ -60,7 +68,8 @@ class _Written(GenerateJsonSchema):
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of the report as the models define it."""
-    return {**_DIALECT, **WrittenReport.model_json_schema(by_alias=True, mode="serialization")}
+    made = WrittenReport.model_json_schema(mode="serialization", schema_generator=_Report)
+    return {**_DIALECT, **made}
 
 
 def cluster() -> dict[str, Any]:
