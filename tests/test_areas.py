@@ -247,7 +247,7 @@ areas.AREAS = tuple(areas.Areas.__annotations__)
 gpu_node.facts.__path__.append(folder + "/facts")
 gpu_node.drift.__path__.append(folder + "/drift")
 
-from gpu_node.drift.report.model import Tool, build
+from gpu_node.drift.report.model import report_of
 from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.engine.shown_facts import FACTS
 from gpu_node.facts.node import NodeProbe, parse
@@ -264,7 +264,7 @@ wanted = NodeWanted(address="192.0.2.1")
 later = state.uptime.model_copy(update={"seconds": 43})
 other = state.model_copy(update={"uptime": later})
 nodes = {"a": Seen(wanted, state), "b": Seen(wanted, other)}
-report = build(nodes, Tool(name="t", version="1"), "lab.py", "now")
+report = report_of("lab.py", nodes)
 fact = next(fact for fact in FACTS if fact.area == "uptime")
 assert (fact.value(state), fact.is_marked(report.hosts["a"].findings)) == ("42 s", True)
 print(report.model_dump_json(by_alias=True))

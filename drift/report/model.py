@@ -238,20 +238,6 @@ def report_of(
     judged: Judgement | None = None,
     day: date | None = None,
 ) -> Report:
-    """Return the report about the nodes of an inventory as this program writes it now."""
-    tool = Tool(name="gpu-node", version=version("gpu-node"))
-    now = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    return build(seen, tool, inventory, now, judged, day)
-
-
-def build(
-    seen: Mapping[str, Seen],
-    tool: Tool,
-    inventory: str,
-    generated: str,
-    judged: Judgement | None = None,
-    day: date | None = None,
-) -> Report:
     """Return the report about all nodes `seen`, judged by the rules and against each other.
 
     `judged` is the judgement of these states where there is one. `day` is that of the judgement, by
@@ -271,9 +257,9 @@ def build(
         for name, node in seen.items()
     }
     return Report(
-        tool=tool,
+        tool=Tool(name="gpu-node", version=version("gpu-node")),
         inventory=inventory,
-        generated=generated,
+        generated=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         hosts=hosts,
         differences=differences(nodes, judged.drifting),
         summary=_summary(hosts),

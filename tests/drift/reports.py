@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 
 from gpu_node.drift.report import full, table
 from gpu_node.drift.report.formats import Page, parts, printed
-from gpu_node.drift.report.model import Report, Tool, build
+from gpu_node.drift.report.model import Report, report_of
 from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.view import View
 from tests.drift import states
@@ -47,8 +47,8 @@ THREE = {"a100-01": states.seen(FRESH), "v100-01": states.seen(HANGS), "v100-02"
 
 def report(nodes: dict[str, Seen]) -> Report:
     """Return the report about some nodes, always of the same moment."""
-    tool = Tool(name="gpu-node", version="0.1.0")
-    return build(nodes, tool, "inventories/lab.py", "2025-09-01T08:00:00+00:00")
+    made = report_of("inventories/lab.py", nodes)
+    return made.model_copy(update={"generated": "2025-09-01T08:00:00+00:00"})
 
 
 def written(form: str, report: Report, width: int = 80, encoding: str = "utf-8") -> str:

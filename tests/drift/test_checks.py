@@ -13,7 +13,7 @@ from gpu_node.drift.engine.check import check
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.report import table
 from gpu_node.drift.report.formats import printed
-from gpu_node.drift.report.model import Report, Tool, build
+from gpu_node.drift.report.model import Report, report_of
 from gpu_node.drift.report.seen import Seen
 from gpu_node.drift.report.view import View
 from tests.drift import states
@@ -89,8 +89,7 @@ def test_off_until_the_end_of_a_day(name: str, days: int, is_off: bool) -> None:
 
 
 def _on(day: date, nodes: dict[str, Seen]) -> Report:
-    tool = Tool(name="gpu-node", version="0.1.0")
-    return build(nodes, tool, "inventories/lab.py", "2026-12-24T08:00:00+00:00", day=day)
+    return report_of("inventories/lab.py", nodes, day=day)
 
 
 def test_what_is_off_is_in_the_report() -> None:

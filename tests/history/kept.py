@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
-from gpu_node.drift.report.model import Report, Tool, build
+from gpu_node.drift.report.model import Report
+from gpu_node.drift.report.model import report_of as report_now
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.probe.peers import Peer
 from gpu_node.history.compare import snapshot
@@ -36,7 +37,7 @@ def _seen(name: str, node: Any) -> Seen:
 def report_of(seen: Mapping[str, Seen], number: int = 0) -> Report:
     """Return the report about nodes, made so many hours after the first."""
     at = datetime.fromtimestamp(FIRST + number * HOUR, timezone.utc)
-    return build(seen, Tool(name="gpu-node", version="0.1.0"), INVENTORY, at.isoformat())
+    return report_now(INVENTORY, seen).model_copy(update={"generated": at.isoformat()})
 
 
 def keep(nodes: Nodes, number: int = 0, asked: Collection[str] = ()) -> None:
