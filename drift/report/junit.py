@@ -31,13 +31,10 @@ def parts(view: View, page: Page) -> Iterator[str]:
         suites.append(_suite("report", [of_report], report.generated))
     counts = {word: str(sum(int(each.get(word, "0")) for each in suites)) for word in _COUNTED}
     whole = Element("testsuites", {"name": _text(f"gpu-node {report.inventory}"), **counts})
-    whole.text = "\n"
-    before, _, after = _written(whole).rpartition("<")
-    yield f'<?xml version="1.0" encoding="UTF-8"?>\n{before}'
-    for suite in suites:
-        indent(suite)
-        yield f"{_written(suite)}\n"
-    yield f"<{after}\n"
+    whole.extend(suites)
+    indent(whole)
+    written: bytes = tostring(whole, "us-ascii", xml_declaration=False)
+    yield f'<?xml version="1.0" encoding="UTF-8"?>\n{written.decode("ascii")}\n'
 
 
 def _suite(name: str, cases: Collection[Element], generated: str) -> Element:
@@ -106,8 +103,3 @@ def _lines(finding: Finding) -> str:
 
 def _text(words: str) -> str:
     return _NO_XML.sub(lambda match: ascii(match[0])[1:-1], visible(words))
-
-
-def _written(element: Element) -> str:
-    written: bytes = tostring(element, "us-ascii", xml_declaration=False)
-    return written.decode("ascii")
