@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
-from typing_extensions import Self
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from gpu_node.inventories.versions import numbers
 
@@ -203,19 +202,6 @@ class Launcher(Program):
     defaults: Mapping[Role, Annotated[str, BeforeValidator(str)]] = {}
     numbers: Mapping[str, Number] = {}
     sends: Sent = Sent()
-
-    @model_validator(mode="after")
-    def _is_complete(self) -> Self:
-        """Refuse what names an option that the row lacks, and hosts of an unknown form."""
-        for key, named in (("roles", self.roles.values()), ("numbers", self.numbers)):
-            if unknown := sorted({*named} - {*self._all}):
-                raise ValueError(f"{key}: {', '.join(unknown)}: not in flags, values or pairs")
-        is_any = self.names or self.commands
-        if is_any and not {"each", "ranks"} & self.roles.keys():
-            raise ValueError("roles: needs each or ranks, or its GPUs are not judged")
-        if self.logs_in and not (self.hosts and {"hosts", "hostfile"} & self.roles.keys()):
-            raise ValueError("logs_in: needs hosts, and the role hosts or hostfile")
-        return self
 
     @property
     def counts_all(self) -> bool:
