@@ -247,7 +247,7 @@ class Given:
         return [host.rpartition("@")[2] for host in hosts]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Job:
     """A job on the nodes of an inventory.
 
@@ -258,21 +258,21 @@ class Job:
 
     given: Given
     launcher: str
-    members: Mapping[str, int | None]
+    members: Mapping[str, int | None] = field(default_factory=dict)
     # The GPUs that the line names on a node, by number.
-    gpus: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    gpus: dict[str, Sequence[int]] = field(default_factory=dict)
     config: DeepSpeed | None = None
     accelerate: Accelerate | None = None
-    faults: Mapping[str, tuple[Fault, ...]] = field(default_factory=dict)
+    faults: dict[str, list[Fault]] = field(default_factory=dict)
     # The files of the launching node that were read, and those that were not, with the reason.
-    read: tuple[str, ...] = ()
-    unread: tuple[str, ...] = ()
+    read: Sequence[str] = ()
+    unread: list[str] = field(default_factory=list)
     # What the line names of an environment of conda that was not found there.
-    unfound: tuple[str, ...] = ()
+    unfound: Sequence[str] = ()
     # The user as whom a hostfile lets the ranks of a node run, where it names one.
-    users: Mapping[str, str] = field(default_factory=dict)
+    users: dict[str, str] = field(default_factory=dict)
     # The nodes to which its launcher logs in by name: a hostfile may have addresses.
-    named: frozenset[str] = frozenset()
+    named: set[str] = field(default_factory=set)
 
     @property
     def world(self) -> int | None:
@@ -358,47 +358,34 @@ def job_of(
     given: Given, launcher: str, states: Mapping[str, JobState], peers: Iterable[Peer]
 ) -> Job:
     """Return a job, of the answers of the nodes that could be asked; `launcher` may lack one."""
-    return _Making(given, launcher, states.get(launcher, JobState()), tuple(peers)).job()
+    job = Job(given, launcher)
+    _Making(job, given, launcher, states.get(launcher, JobState()), tuple(peers)).fill()
+    return job
 
 
 @dataclass
 class _Making:
+    job: Job
     given: Given
     launcher: str
     state: JobState
     peers: tuple[Peer, ...]
-    faults: dict[str, list[Fault]] = field(default_factory=dict)
-    accelerate: Accelerate | None = None
-    gpus: dict[str, Sequence[int]] = field(default_factory=dict)
-    unread: list[str] = field(default_factory=list)
-    users: dict[str, str] = field(default_factory=dict)
-    named: set[str] = field(default_factory=set)
 
-    def job(self) -> Job:
-        self.accelerate = self._accelerate()
-        config = self._config()
+    def fill(self) -> None:
+        """Read the files of the job, and with them who its members are and what is wrong."""
+        job, state = self.job, self.state
+        job.accelerate = self._accelerate()
+        job.config = self._config()
         self._no_script()
         self._numbers()
-        members = self._members()
-        self._no_address(len(members))
-        return Job(
-            self.given,
-            self.launcher,
-            members,
-            self.gpus,
-            config,
-            self.accelerate,
-            {rule: tuple(faults) for rule, faults in self.faults.items()},
-            tuple(each.path for each in self.state.files or () if not each.problem),
-            tuple(self.unread),
-            tuple(
-                each.name
-                for each in self.state.programs or ()
-                if each.name.startswith(CONDA) and not each.path
-            ),
-            self.users,
-            frozenset(self.named if self.given.launch.starter else ()),
-        )
+        job.members = self._members()
+        self._no_address(len(job.members))
+        job.read = [each.path for each in state.files or () if not each.problem]
+        job.unfound = [
+            each.name
+            for each in state.programs or ()
+            if each.name.startswith(CONDA) and not each.path
+        ]
 
     def _no_address(self, nodes: int) -> None:
         """Keep as a fault that accelerate, whose file is known, has no address for torch.
@@ -407,7 +394,7 @@ class _Making:
         """
         launch, path = self.given.launch.innermost, self.given.accelerate_file
         found = next((each for each in self.state.files or () if each.path == path), None)
-        file = Accelerate() if found and found.problem == "missing" else self.accelerate
+        file = Accelerate() if found and found.problem == "missing" else self.job.accelerate
         if not path or file is None or nodes < 2 or launch.address or file.main_process_ip:
             return
         is_gpus = file.distributed_type in (None, "MULTI_GPU", "FSDP", "DEEPSPEED")
@@ -427,7 +414,7 @@ class _Making:
         self._keep(rule, [fault])
 
     def _keep(self, rule: str, faults: Iterable[Fault]) -> None:
-        self.faults.setdefault(rule, []).extend(faults)
+        self.job.faults.setdefault(rule, []).extend(faults)
 
     def _numbers(self) -> None:
         """Keep the options that a launcher does not have, or that are no numbers, as faults.
@@ -505,11 +492,11 @@ class _Making:
         """Return the text of a file of the launching node; a fault says why there is none."""
         found = next((each for each in self.state.files or () if each.path == path), None)
         if found is None and is_needed:
-            self.unread.append(path)
+            self.job.unread.append(path)
         if found is None or (found.problem == "missing" and not is_needed):
             return None
         if found.problem.startswith("more than"):  # The job reads it, but this program does not.
-            self.unread.append(f"{path} ({found.problem})")
+            self.job.unread.append(f"{path} ({found.problem})")
             return None
         if found.problem:
             is_missing = found.problem == "missing"
@@ -532,7 +519,7 @@ class _Making:
     def _config(self) -> DeepSpeed | None:
         name, text = self.given.config_name, self.given.config
         if text is None:
-            name = self.given.config_of(self.accelerate)
+            name = self.given.config_of(self.job.accelerate)
             text = self._text(name) if name and name != "none" else None
         read = configs.deepspeed(text) if text is not None else None
         if isinstance(read, Wrong):
@@ -611,7 +598,7 @@ class _Making:
         is_named, usual = launch.role("hostfile") is not None, launch.row.defaults.get("hostfile")
         found = next((each for each in self.state.files or () if each.path == path), None)
         if is_named and found is None:  # It was not asked: any node may be in it.
-            self.unread.append(path or "the hostfile")
+            self.job.unread.append(path or "the hostfile")
             return dict.fromkeys((self.launcher, *(peer.name for peer in self.peers)))
         is_missing = found is None or found.problem == "missing"
         is_alone = is_missing and (bool(usual) or not is_named)
@@ -669,10 +656,11 @@ class _Making:
         """Return how many nodes there are, and how many ranks on each; None where unknown."""
         if not launch.row.roles and launch is outer:
             return 1, None
-        file, starts = self.accelerate or Accelerate(), outer if launch.kind == PYTHON else launch
+        file = self.job.accelerate or Accelerate()
+        starts = outer if launch.kind == PYTHON else launch
         usual = starts.row.defaults if starts.is_whole else {}
         nodes = outer.count("nodes") or launch.count("nodes") or file.num_machines
-        is_given = launch.role("nodes") is not None or self.accelerate is not None
+        is_given = launch.role("nodes") is not None or self.job.accelerate is not None
         if nodes is None and launch is outer and not is_given:
             nodes = int(usual.get("nodes", 0)) or None
         ranks, each = starts.count("ranks"), starts.count("each")
@@ -704,12 +692,12 @@ class _Making:
                 self._add(NODES, host, found, "a node of the inventory", fix=fix)
                 continue
             placed[name] = count
-            if name == address:
-                self.named.add(name)
+            if name == address and self.given.launch.starter:
+                self.job.named.add(name)
             if user:
-                self.users[name] = user
+                self.job.users[name] = user
             if gpus and len(gpus[host]) < ANY:
-                self.gpus[name] = gpus[host]
+                self.job.gpus[name] = gpus[host]
         return placed or {self.launcher: None}
 
     def _name(self, host: str) -> str | None:

@@ -79,7 +79,7 @@ def name_unresolved(at: At) -> Iterator[Fault]:
 def _used(wanted: NodeWanted, nodes: Nodes) -> frozenset[str]:
     """Return the nodes to which a launcher logs in by name; of a job its hostfile is known."""
     if nodes.task is not None:
-        return job_in(nodes).named
+        return frozenset(job_in(nodes).named)
     logs_in = wanted.launcher is not None and wanted.launcher.logs_in
     return nodes.once(names_of) if logs_in else frozenset()
 
