@@ -127,7 +127,6 @@ def test_bf16_on_a_v100(run: Run) -> None:
     assert (code, err) == (2, "")
     head = "deepspeed on a100-01 (2 ranks), v100-01 (2 ranks); bf16; ZeRO 3; started on a100-01"
     assert out.splitlines()[:2] == [head, "read: hostfile, ds.json of a100-01"]
-    assert "This" in out or "These" in out
     assert "toolchain.precision" in out and "v100-01" in out
 
 
