@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import Any
 
 from gpu_node.drift.driver.target import Branch
-from gpu_node.drift.fit.choices import Wheel
 from gpu_node.drift.fit.node import Node
 from gpu_node.drift.fit.solve import Fit
 from gpu_node.drift.tables import source
@@ -24,11 +23,12 @@ def render(found: Fit, inventory: str, tool: Mapping[str, str], generated: str) 
         "fits": {
             "driver": [_branch(each) for each in found.drivers],
             "cuda": found.cudas,
-            "torch": [_wheel(each) for each in found.wheels],
+            "torch": [each._asdict() for each in found.wheels],
             "nccl": found.nccls,
         },
         "ruled_out": [each._asdict() for each in found.ruled_out],
-        "set": _set(found),
+        "set": found.chosen
+        and {"driver": _branch(found.chosen.driver), "torch": found.chosen.wheel._asdict()},
         "changes": [each._asdict() for each in found.changes],
         "sources": {name: source(name) for name in sorted({e.table for e in found.ruled_out})},
     }
@@ -42,15 +42,5 @@ def _node(found: Fit, node: Node) -> dict[str, Any]:
     return {"status": found.status(node), **own, "torches": torches, "module": node.module}
 
 
-def _set(found: Fit) -> dict[str, Any] | None:
-    if found.chosen is None:
-        return None
-    return {"driver": _branch(found.chosen.driver), "torch": _wheel(found.chosen.wheel)}
-
-
 def _branch(branch: Branch) -> dict[str, Any]:
     return {"branch": branch.number, "maintained_until": branch.until or None}
-
-
-def _wheel(wheel: Wheel) -> dict[str, Any]:
-    return wheel._asdict()

@@ -16,14 +16,8 @@ from gpu_node.facts.node import NodeState
 
 # The beginnings of the names of the sections that have all of it.
 SECTIONS = (
-    *("driver.loaded", "driver.library", "driver.smi", "driver.pci"),
-    *(
-        "toolchain.os",
-        "toolchain.kernel",
-        "toolchain.platform",
-        "nccl.environment",
-        "nccl.discovered",
-    ),
+    *("driver.loaded", "driver.library", "driver.smi", "driver.pci", "toolchain.os"),
+    *("toolchain.kernel", "toolchain.platform", "nccl.environment", "nccl.discovered"),
 )
 _VERSION = re.compile(r"\d{1,4}(\.\d{1,4}){1,3}")
 _KERNEL = re.compile(r"(\d{1,4}\.\d{1,4})(?:\D|$)")

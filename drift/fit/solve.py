@@ -1,9 +1,10 @@
 """The choices that fit every node at once, what rules the others out, and the shortest way."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from gpu_node.drift.driver.target import Branch, branches, floor
 from gpu_node.drift.driver.target import branch as branch_of
@@ -24,6 +25,7 @@ from gpu_node.inventories.versions import numbers
 What = Literal["driver", "module", "cuda", "torch", "nccl"]
 _ORDER: tuple[What, ...] = ("driver", "module", "cuda", "torch", "nccl")
 Status = Literal["fits", "change", "unknown"]
+_Choice = TypeVar("_Choice", Branch, Wheel)
 
 
 class RuledOut(NamedTuple):
@@ -102,7 +104,9 @@ def fit(seen: Mapping[str, Seen]) -> Fit:
     every = wheels(known)
     # Those of the others are known, or the inventory has them.
     counting = [node for node in nodes if node.models]
-    drivers, fitting = _drivers(counting, outs), _wheels(every, counting, outs)
+    drivers = outs.suiting("driver", branches(), _number, against_branch, counting)
+    known_kernels = partial(against_wheel, known=measured(counting))
+    fitting = outs.suiting("torch", every, label, known_kernels, counting)
     for kind, node in product(("open", "proprietary"), counting):
         outs.add("module", kind, against_module(kind, node), node.name)
     pairs = [Set(driver, wheel) for driver in drivers for wheel in fitting if _runs(driver, wheel)]
@@ -138,6 +142,24 @@ class _Outs:
             is_out = True
         return is_out
 
+    def suiting(
+        self,
+        what: What,
+        choices: Iterable[_Choice],
+        named: Callable[[_Choice], str],
+        against: Callable[[_Choice, Node], Iterable[Reason]],
+        nodes: Collection[Node],
+    ) -> list[_Choice]:
+        """Return the choices that suit each node by itself; add the reasons against the others."""
+        return [
+            each
+            for each in choices
+            # A list: the reasons of all nodes are wanted, not of the first alone.
+            if not any(
+                [self.add(what, named(each), against(each, node), node.name) for node in nodes]
+            )
+        ]
+
     def has(self, what: What, value: str) -> bool:
         """Whether there is a reason against a value."""
         return any(each == what and value in out[0] for (each, _), out in self.found.items())
@@ -150,34 +172,8 @@ class _Outs:
             yield RuledOut(what, (*values,), reason.why, (*nodes,), reason.table)
 
 
-def _drivers(nodes: Collection[Node], outs: _Outs) -> list[Branch]:
-    """Return the driver branches that suit each node by itself."""
-    return [
-        each
-        for each in branches()
-        # A list: the reasons of all nodes are wanted, not of the first alone.
-        if not any(
-            [
-                outs.add("driver", str(each.number), against_branch(each, node), node.name)
-                for node in nodes
-            ]
-        )
-    ]
-
-
-def _wheels(every: Iterable[Wheel], nodes: Collection[Node], outs: _Outs) -> list[Wheel]:
-    """Return the torches that suit each node by itself."""
-    known = measured(nodes)
-    return [
-        each
-        for each in every
-        if not any(
-            [
-                outs.add("torch", label(each), against_wheel(each, node, known), node.name)
-                for node in nodes
-            ]
-        )
-    ]
+def _number(branch: Branch) -> str:
+    return str(branch.number)
 
 
 def _by_cuda(wheel: Wheel) -> tuple[object, ...]:
@@ -202,7 +198,7 @@ def _unpaired(
         oldest = min(fitting, key=lambda each: floor(each.cuda) or 0)
         why = f"CUDA {_major(oldest)} needs branch {floor(oldest.cuda)} or newer, and no torch of "
         reason = Reason(f"{why}an older CUDA fits all nodes", "cuda_floors.tsv")
-        outs.add("driver", str(driver.number), [reason])
+        outs.add("driver", _number(driver), [reason])
     for wheel in (each for each in fitting if not any(each == pair.wheel for pair in pairs)):
         first = floor(wheel.cuda)
         why = f"CUDA {_major(wheel)} needs driver branch {first} or newer, and none fits all nodes"
