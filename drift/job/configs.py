@@ -12,14 +12,7 @@ from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from gpu_node.facts.probe.bounds import read_json
 from gpu_node.inventories.yaml.guard import Refused, plain
@@ -54,7 +47,6 @@ class _Part(BaseModel):
 
 
 Count = Annotated[Annotated[int, Field(gt=0, le=2**31 - 1)] | None, BeforeValidator(_not_auto)]
-_SLOTS_OF_HOST = TypeAdapter(Annotated[int, Field(ge=0, le=MOST_GPUS)])
 Switch = Annotated[bool | None, BeforeValidator(_not_auto)]
 
 
@@ -222,21 +214,13 @@ def hosts(entries: Sequence[str], form: str, usual: int | None = None) -> dict[s
         host, text = match[1], "".join(filter(None, match.groups()[1:]))
         if host in found and form != "mpi":
             return Wrong(f"{host} a second time", "each host once", line=number)
-        slots = _slots(text) if text else usual or ANY
-        if slots is None:
+        slots = int(text[:20]) if text else usual or ANY
+        if text and slots > MOST_GPUS:
             return Wrong(f"{text[:20]} slots", f"0 to {MOST_GPUS}", line=number)
         found[host] = min(found.get(host, 0) + slots, ANY)
     if not found or len(found) > _MOST_HOSTS:
         return Wrong(f"{len(found) or 'no'} hosts", f"1 to {_MOST_HOSTS} lines: {allowed}")
     return found
-
-
-def _slots(text: str) -> int | None:
-    """Return the slots of a host; None where no machine has so many."""
-    try:
-        return _SLOTS_OF_HOST.validate_python(text[:20])
-    except ValidationError:
-        return None
 
 
 def filtered(
