@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date, datetime, timezone
 from functools import partial
 from importlib.metadata import version
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, PlainSerializer
 
@@ -356,10 +356,6 @@ def _summary(hosts: Mapping[str, HostReport]) -> Summary:
         drift=status["drift"],
         unreachable=status["unreachable"],
         unreadable=status["unreadable"],
-        findings={
-            "error": severity["error"],
-            "warning": severity["warning"],
-            "info": severity["info"],
-        },
+        findings={each: severity[each] for each in get_args(Severity)},
         off=sum(len(host.off) for host in hosts.values()),
     )
