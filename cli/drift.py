@@ -47,13 +47,7 @@ from gpu_node.inventories.errors import shown, worded
 @click.option(
     "--full", is_flag=True, help="Show every finding with its cause and fix, and all facts."
 )
-@click.option(
-    "--answers",
-    metavar="DIR",
-    shell_complete=completion.folders,
-    callback=words.folder,
-    help="Read NODE.txt in DIR, what the scripts of `gpu-node probe` printed; contact no node.",
-)
+@words.answers
 @click.option(
     "--via",
     type=Choice(VIAS),

@@ -16,13 +16,7 @@ FORMATS = ("table", "json")
 @words.limit
 @words.sudo_password
 @click.option("--format", "form", type=Choice(FORMATS), default=FORMATS[0], show_default=True)
-@click.option(
-    "--answers",
-    metavar="DIR",
-    shell_complete=completion.folders,
-    callback=words.folder,
-    help="Read NODE.txt in DIR, what the scripts of `gpu-node probe` printed; contact no node.",
-)
+@words.answers
 def fit(inventory: str, limit: tuple[str, ...], form: str, answers: str | None) -> int:
     """Say which driver branches, CUDA versions, torch wheels and NCCL versions fit all nodes.
 

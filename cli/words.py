@@ -210,6 +210,15 @@ def folder(_: click.Context, __: click.Parameter, word: str | None) -> str | Non
     return word if word is None else _filled(word, "a directory")
 
 
+answers = click.option(
+    "--answers",
+    metavar="DIR",
+    shell_complete=completion.folders,
+    callback=folder,
+    help="Read NODE.txt in DIR, what the scripts of `gpu-node probe` printed; contact no node.",
+)
+
+
 def user(_: click.Context, __: click.Parameter, word: str | None) -> str | None:
     """Take what useradd would take for a login name."""
     if word is None:
