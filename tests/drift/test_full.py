@@ -46,11 +46,6 @@ def test_it_fits_and_has_everything(nodes: dict[str, Seen], width: int) -> None:
         assert host.error is None or host.error in words
 
 
-def test_a_pipe_gets_no_escape_codes() -> None:
-    """Colour is for terminals."""
-    assert "\x1b" not in drawn(THREE, 80)
-
-
 def test_a_terminal_gets_colour_and_the_same_words() -> None:
     """A sign shows the same as colour."""
     console = Console(file=io.StringIO(), width=80, force_terminal=True, color_system="standard")
@@ -58,17 +53,6 @@ def test_a_terminal_gets_colour_and_the_same_words() -> None:
     assert isinstance(console.file, io.StringIO)
     assert "\x1b[" in console.file.getvalue()
     assert f"64M {WRONG}" in drawn(THREE, 80)
-
-
-def test_words_of_a_node_are_no_markup() -> None:
-    """What a node says in brackets is printed, not taken for a style."""
-    strange = {
-        "toolchain": {"os": "[bold]OS[/bold]", "cmake": None},
-        "unreadable": [{"area": "toolchain", "section": "toolchain.cmake", "reason": "[/red] :x:"}],
-    }
-    text = drawn({"n": states.seen(strange)}, 120)
-    assert "[bold]OS[/bold]" in text
-    assert "[/red] :x:" in text
 
 
 LARGER = {"shm": {"usage": {"size": 17179869184}}}
@@ -152,8 +136,8 @@ def test_a_node_of_which_nothing_is_known() -> None:
     assert matrix.count("unreadable") == len(ALWAYS)
 
 
-EVIL = "\x1b]0;owned\x07\x1b[2J\r\x9b1m\x7f\u202e\u2066x\x85y\u2028z"
-SHOWN = r"\x1b]0;owned\x07\x1b[2J\r\x9b1m\x7f\u202e\u2066x\x85y\u2028z"
+EVIL = "\x1b]0;owned\x07\x1b[2J\r\x9b1m\x7f\u202e\u2066x\x85y\u2028[/red]:x:"
+SHOWN = r"\x1b]0;owned\x07\x1b[2J\r\x9b1m\x7f\u202e\u2066x\x85y\u2028[/red]:x:"
 
 
 def _evil() -> dict[str, Seen]:

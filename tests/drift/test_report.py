@@ -153,15 +153,6 @@ def test_exit_codes(kinds: list[str], code: int) -> None:
     )
 
 
-def test_nodes_that_differ_are_drift() -> None:
-    """Two A100 nodes with another /dev/shm each, which the inventory does not name."""
-    larger = states.seen({"shm": {"usage": {"size": 17179869184}}}, shm_size=None)
-    found = report({"a100-01": states.seen(None, shm_size=None), "a100-02": larger})
-    assert (found.summary.drift, found.exit_code()) == (2, 2)
-    rules = {name: [each.rule for each in host.findings] for name, host in found.hosts.items()}
-    assert rules == {"a100-01": ["shm.differs"], "a100-02": ["shm.differs"]}
-
-
 MODE: dict[str, Any] = {
     "shm": {"mode": None},
     "unreadable": [{"area": "shm", "section": "shm.mode", "reason": "no answer within 10 s"}],

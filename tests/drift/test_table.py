@@ -430,19 +430,6 @@ def test_the_words_of_the_column_are_explained() -> None:
     assert "manual:" not in text and "repair: gpu-node deploy " in text
 
 
-def test_why_the_report_ends_with_1() -> None:
-    """No node is unreadable, and a value that all should have is known of none."""
-    gone = {"nccl": {"environments": {"/opt/dis": None}}}
-    nodes = {name: states.seen(gone, nccl_environments=["/opt/dis"]) for name in ("a", "b")}
-    made = report(nodes)
-    assert made.exit_code() == 1
-    assert (made.summary.unreachable, made.summary.unreadable) == (0, 0)
-    text = _of(made, 200)
-    assert "exit status 1: not known on all nodes, so not compared: nccl.torch" in text
-    assert "exit status 1: not known on all nodes" in drawn(nodes, 200)
-    assert "exit status 1" not in _of(report({"a": states.seen(FRESH)}), 100)
-
-
 @pytest.mark.parametrize("width", [80, 100, 120])
 def test_the_report_of_the_demo_names_its_values(width: int) -> None:
     """No finding ends in the middle: those without room are counted, and --full shows them."""
