@@ -174,9 +174,7 @@ def test_an_interface_that_deepspeed_sends(run: Run) -> None:
     override = "network.launcher-override"
     assert code == 2
     assert rules_of(out, override) == {("a100-01", "NCCL_SOCKET_IFNAME in a launcher's shell")}
-    (found,) = (
-        each for each in json.loads(out)["hosts"]["a100-01"]["findings"] if each["rule"] == override
-    )
+    (found,) = findings(out, override).values()
     assert not found["fixable"] and "set launcher: deepspeed in the inventory" in found["fix"]
     assert "v100-01 would look for" in found["cause"]
     # The other's has the same name; the line does not send it.
@@ -190,11 +188,7 @@ def test_pdsh_that_no_deploy_installs(run: Run) -> None:
     line = ["--from", "v100-01", "--format", "json", "--", *DEEPSPEED]
     _, out, _ = run(*line, v100=False, hostfile=HOSTFILE, ds_json="{}")
     assert rules_of(out, "toolchain.pdsh") == {("v100-01", "pdsh")}
-    (found,) = (
-        each
-        for each in json.loads(out)["hosts"]["v100-01"]["findings"]
-        if each["rule"] == "toolchain.pdsh"
-    )
+    (found,) = findings(out, "toolchain.pdsh").values()
     assert not found["fixable"] and found["fix"].startswith("set launcher: deepspeed in")
 
 
@@ -264,14 +258,19 @@ def test_the_environment_of_the_line(folder: Path, name: str, is_asked: bool) ->
     assert ("nccl_environments" in data) is is_asked
 
 
-def rules_of(out: str, rule: str) -> set[tuple[str, str]]:
-    """Return node and subject of each finding of a rule."""
+def findings(out: str, rule: str) -> dict[tuple[str, str], Any]:
+    """Return the findings of a rule by node and subject."""
     return {
-        (node, each["subject"])
+        (node, each["subject"]): each
         for node, host in json.loads(out)["hosts"].items()
         for each in host["findings"]
         if each["rule"] == rule
     }
+
+
+def rules_of(out: str, rule: str) -> set[tuple[str, str]]:
+    """Return node and subject of each finding of a rule."""
+    return {*findings(out, rule)}
 
 
 @pytest.mark.parametrize(

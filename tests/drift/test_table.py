@@ -149,10 +149,7 @@ def test_the_numbers_of_a_problem_add_up(width: int) -> None:
 
 
 def _of(made: Report, width: int) -> str:
-    console = Console(file=io.StringIO(), width=width)
-    console.print(table.render(View(made), width))
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+    return printed(table.render(View(made), width), plain(io.StringIO(), width=width))
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,11 @@ import re
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from gpu_node.drift.engine.finding import Way
 from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.report import explained, junit
-from gpu_node.drift.report.formats import Page, plain
+from gpu_node.drift.report.formats import Page, plain, printed
 from gpu_node.drift.report.model import HostReport
 from gpu_node.drift.report.problems import NEEDS_ROOT, problems, without_root
 from gpu_node.drift.report.seen import Seen
@@ -242,10 +241,7 @@ def test_it_can_be_chosen_and_explained() -> None:
 
 
 def _explained(word: str) -> str:
-    console = Console(file=io.StringIO(), width=200)
-    console.print(explained.texts(word))
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+    return printed(explained.texts(word), plain(io.StringIO(), width=200))
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
