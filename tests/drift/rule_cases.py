@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -26,21 +27,21 @@ ALL = case_files.cases(CASES)
 KEYS = {"found", "wanted", "mesh", "nodes", "others", "newcomer", "members", "job", "findings"}
 
 
-def nodes_of(given: dict[str, Any] | None) -> Nodes:
+def nodes_of(case: Mapping[str, Any]) -> Nodes:
     """The nodes around a case's: `states` has changes of the healthy one.
 
-    With `peers: two` they are those of base.yml.
+    With `peers: two` they are those of base.yml. The node of a job is called a100-01.
     """
-    case = given or {}
-    listed = case.get("peers", ())
-    others: dict[str, Any] = case.get("states", {})
+    given = case.get("nodes", {})
+    listed = given.get("peers", ())
+    others: dict[str, Any] = given.get("states", {})
     found = {name: states.state(states.named(change, name)) for name, change in others.items()}
     return Nodes(
-        case.get("name", ""),
+        given.get("name", "a100-01" if "job" in case else ""),
         peers(states.BASE["nodes"]["peers"] if listed == "two" else listed),
         found,
-        bool(case.get("allow_deletions")),
-        via=case.get("via", SSH),
+        bool(given.get("allow_deletions")),
+        via=given.get("via", SSH),
     )
 
 
@@ -51,7 +52,7 @@ def findings_of(named: Case) -> tuple[list[Finding], list[dict[str, Any]]]:
     if "newcomer" in case:  # the server of newcomer.yml
         server = newcomer.server(case)
         return check(server.state, server.wanted, server.nodes), case["findings"]
-    change, around = case.get("found"), nodes_of(case.get("nodes"))
+    change, around = case.get("found"), nodes_of(case)
     if "mesh" in case:  # in the mesh of base.yml
         change, around = states.meshed(change), states.nodes(case["mesh"])
     change = states.named(change, around.name)

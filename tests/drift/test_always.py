@@ -49,7 +49,7 @@ def _findings(named: Case) -> list[Finding]:
         nodes[name] = states.state(other.get("found"))
     if "others" in case:
         return _judged_together(nodes)
-    return check(nodes["n"], NOTHING, nodes_of(case.get("nodes")))
+    return check(nodes["n"], NOTHING, nodes_of(case))
 
 
 def _judged_together(nodes: dict[str, NodeState]) -> list[Finding]:

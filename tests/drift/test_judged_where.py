@@ -74,7 +74,7 @@ def fires(rule: Rule, named: Case, kept: Collection[str]) -> bool:
             {flat: value for flat, value in whole.items() if value is not None and flat in kept}
         )
 
-    change, around = case.get("found"), nodes_of(case.get("nodes"))
+    change, around = case.get("found"), nodes_of(case)
     if "mesh" in case:
         change, around = states.meshed(change), states.nodes(case["mesh"])
     name = around.name
@@ -156,7 +156,7 @@ def wholes(names: set[str]) -> set[str]:
 def fires_alone(rule: Rule, named: Case) -> bool:
     """Whether a case has a finding of a rule where its node is the only one of the inventory."""
     case = named.data
-    change, around = case.get("found"), nodes_of(case.get("nodes"))
+    change, around = case.get("found"), nodes_of(case)
     if "mesh" in case:
         change, around = states.meshed(change), states.nodes(case["mesh"])
     found = states.state(states.named(change, around.name))
