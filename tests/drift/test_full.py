@@ -72,13 +72,6 @@ def test_what_a_finding_reports_is_reported_once() -> None:
     assert "shm.differs" not in text
 
 
-def test_a_value_that_is_wrong_by_its_own_finding_is_no_difference_beside_it() -> None:
-    """Of two nodes one has less than wanted: it has one finding for that."""
-    found = report({"n": states.seen(LARGER), "m": states.seen(FRESH)})
-    assert [each.rule for each in found.hosts["n"].findings] == []
-    assert "shm.differs" not in {each.rule for each in found.hosts["m"].findings}
-
-
 def test_what_no_other_finding_reports_is_a_difference() -> None:
     """A value that no section failed to give, and that is missing all the same."""
     lost = {"shm": {"usage": None}}
