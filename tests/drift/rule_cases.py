@@ -30,10 +30,10 @@ KEYS = {"found", "wanted", "mesh", "nodes", "others", "newcomer", "members", "jo
 def nodes_of(case: Mapping[str, Any]) -> Nodes:
     """The nodes around a case's: `states` has changes of the healthy one.
 
-    With `peers: two` they are those of base.yml. The node of a job is called a100-01.
+    With `peers: two` they are those of base.yml, and with a job, whose node is called a100-01.
     """
     given = case.get("nodes", {})
-    listed = given.get("peers", ())
+    listed = given.get("peers", "two" if "job" in case else ())
     others: dict[str, Any] = given.get("states", {})
     found = {name: states.state(states.named(change, name)) for name, change in others.items()}
     return Nodes(
