@@ -377,9 +377,6 @@ UNKNOWN = {
     "torchrun --zebra train.py": "--zebra",
     "torchrun train.py --data_dir '/data/*.json'": "--data_dir",
     "sudo torchrun train.py": "the PATH and the variables behind sudo",
-    "uv run torchrun train.py": "the environment of uv run",
-    "docker run image torchrun train.py": "what runs inside the container of docker run",
-    "podman run image": "what runs inside the container of podman run",
     "srun -N1 bash train.sh": "what train.sh starts",
 }
 
