@@ -16,11 +16,13 @@ _MOST = 20
 _LONGEST = 200
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class Part(BaseModel):
+    """A part of the report."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
-class Identity(_Part):
+class Identity(Part):
     """What makes two findings the same one: the node, the rule and the subject."""
 
     node: str
@@ -42,7 +44,7 @@ class NotJudged(Earlier):
     why: str
 
 
-class ChangedFact(_Part):
+class ChangedFact(Part):
     """A fact of a node whose value is another one than it was; null: the node did not have it.
 
     `since` is the time of the first kept report with the new value (ISO 8601, UTC); null where no
@@ -56,7 +58,7 @@ class ChangedFact(_Part):
     since: str | None = None
 
 
-class Changes(_Part):
+class Changes(Part):
     """What is new, gone and changed since an earlier report, `since` as --since has it.
 
     `earlier` is the time of that report (ISO 8601, UTC); null: no report is comparable. `added` are

@@ -9,7 +9,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf, PlainSerializer
+from pydantic import Field, InstanceOf, PlainSerializer
 
 from gpu_node.drift.engine.check import judge
 from gpu_node.drift.engine.compare import Difference, differences
@@ -19,18 +19,14 @@ from gpu_node.drift.engine.nodes import Judged, Nodes
 from gpu_node.drift.engine.registry import RULES, is_unread, why_not_judged
 from gpu_node.drift.engine.subject import RootOnly
 from gpu_node.drift.engine.switches import switch_of
-from gpu_node.drift.report.changes import Changes
+from gpu_node.drift.report.changes import Changes, Part
 from gpu_node.drift.report.seen import Seen
 from gpu_node.facts.node import NodeState
 
 Status = Literal["ok", "drift", "unreachable", "unreadable"]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-
-class Tool(_Part):
+class Tool(Part):
     """The program that wrote the report."""
 
     name: str
@@ -66,7 +62,7 @@ Facts = Annotated[
 ]
 
 
-class HostReport(_Part):
+class HostReport(Part):
     """One node: its status, the reason when nothing could be read, its facts and findings."""
 
     status: Status
@@ -126,7 +122,7 @@ class OfRule(NamedTuple):
     noted: dict[str, str]
 
 
-class Summary(_Part):
+class Summary(Part):
     """How many nodes have each status, how many findings each severity."""
 
     hosts: int
@@ -139,7 +135,7 @@ class Summary(_Part):
     off: int = 0
 
 
-class Report(_Part):
+class Report(Part):
     """The whole report, schema version 1."""
 
     schema_version: Literal[1] = Field(default=1, alias="schema")
