@@ -88,11 +88,6 @@ class Launch:
         return "" if is_other else named
 
     @property
-    def is_job(self) -> bool:
-        """Whether it may start several ranks: what a container starts is unknown."""
-        return self.kind not in (PYTHON, SHELL) or self.is_inside
-
-    @property
     def is_whole(self) -> bool:
         """Whether it is known which options the launcher gets."""
         return not self.others and not self.wrong
@@ -152,7 +147,8 @@ def of_words(words: Sequence[str]) -> Launch:
         found = _launch(words)
     except RecursionError:  # a thousand times srun
         found = None
-    if found is None or not found.is_job:
+    # It starts one process; what a container starts is unknown.
+    if found is None or (found.kind in (PYTHON, SHELL) and not found.is_inside):
         raise NoLaunch(repr(" ".join(words)[:80]), _behind(words)[1])
     return found
 
