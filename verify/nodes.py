@@ -16,6 +16,7 @@ from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.owner import ENVIRONMENT_OWNER, OWNER
 from gpu_node.facts.probe.process import PROCESS
 from gpu_node.facts.probe.protocol import Section, Unreadable
+from gpu_node.facts.probe.shell import assigned
 from gpu_node.verify.output import Look, whole
 
 JOB = Path(__file__).with_name("job.py").read_text()
@@ -74,14 +75,14 @@ umask 077
 why=$(mkdir "$dir" 2>&1) || {
   # Its name cannot be guessed: this user made it for another node of the run, perhaps just now.
   [ -s "$dir/node" ] || sleep 1
-  [ -O "$dir" ] && read -r other <"$dir/node" && echo "SAME_MACHINE$other" && exit 0
+  [ -O "$dir" ] && read -r other <"$dir/node" && echo "$same_machine$other" && exit 0
   printf '%s\n' "$why" >&2
   exit 1
 }
 printf '%s\n' "$node" >"$dir/node" || exit 1
 printf '%s' "$job" | base64 -d >"$dir/job.py" || exit 1
 printf '%s' "$start" | base64 -d >"$dir/start.sh" || exit 1
-found=$(command -v "${python:-python3}") || { echo "NO_PYTHON"; exit 0; }
+found=$(command -v "${python:-python3}") || { echo "$no_python"; exit 0; }
 if [ "$(id -u)" = 0 ]; then
   prefix=${found%/*}
   prefix=${prefix%/bin}
@@ -94,7 +95,7 @@ $owner}), or give it to root: chown -R root: $prefix"
   }
 fi
 set -- "$found" "$dir/job.py" look "$found" $names
-output=$(LD_PRELOAD=$gn_preload sh "$dir/start.sh" SECONDS "$@" 2>&1)
+output=$(LD_PRELOAD=$gn_preload sh "$dir/start.sh" "$seconds" "$@" 2>&1)
 printf '%s\\n' "$output"
 """
 # Finds the processes in the run's folder: ls and awk need one process each, readlink would need
@@ -179,17 +180,18 @@ def folder(run: str) -> str:
 
 def look(run: str, user: str, python: str, names: Sequence[str], node: str = "") -> Section:
     """Return the section that writes the job to a node, by its name, and checks its Python."""
-    given = {
-        "dir": folder(run),
-        "node": node,
-        "job": base64.b64encode(JOB.encode()).decode(),
-        "start": base64.b64encode(START.encode()).decode(),
-        "python": python,
-        "names": " ".join(names),
-    }
-    body = _PREPARE.replace("NO_PYTHON", NO_PYTHON).replace("SECONDS", str(LOOK_SECONDS - 5))
-    body = body.replace("SAME_MACHINE", SAME_MACHINE)
-    script = f"{OWNER}{ENVIRONMENT_OWNER}{_given(given)}{body}"
+    given = assigned(
+        dir=folder(run),
+        node=node,
+        job=base64.b64encode(JOB.encode()).decode(),
+        start=base64.b64encode(START.encode()).decode(),
+        python=python,
+        names=" ".join(names),
+        same_machine=SAME_MACHINE,
+        no_python=NO_PYTHON,
+        seconds=LOOK_SECONDS - 5,
+    )
+    script = f"{OWNER}{ENVIRONMENT_OWNER}{given}{_PREPARE}"
     return Section("verify.look", as_trainer(user, script), seconds=LOOK_SECONDS)
 
 
@@ -199,28 +201,24 @@ def tries(run: str, python: str, seconds: int) -> str:
     When that has ended, also because the controller is gone, it ends all else of the run there.
     """
     parent = f'sh "$dir/start.sh" {seconds} "$python" "$dir/job.py" tries'
-    return f"{_given({'dir': folder(run), 'python': python})}{parent}\n{PROCESS}{_MINE}{_END}"
+    return f"{assigned(dir=folder(run), python=python)}{parent}\n{PROCESS}{_MINE}{_END}"
 
 
 def rank_output(run: str, user: str) -> Section:
     """Return the section that prints the output of a run's ranks and commands so far."""
-    script = f"{_given({'dir': folder(run)})}{_RANK_OUTPUT}"
+    script = f"{assigned(dir=folder(run))}{_RANK_OUTPUT}"
     return Section("verify.rank_output", as_trainer(user, script), seconds=END_SECONDS)
 
 
 def end(run: str, user: str) -> Section:
     """Return the section that ends a run on a node and removes its files."""
-    script = f"{_given({'dir': folder(run)})}{PROCESS}{_MINE}{_END}"
+    script = f"{assigned(dir=folder(run))}{PROCESS}{_MINE}{_END}"
     return Section("verify.end", as_trainer(user, script), seconds=END_SECONDS)
 
 
 def as_trainer(user: str, script: str) -> str:
     """Return sh that runs a script as the training user; `user` is empty for the SSH user."""
     return f"user={shlex.quote(user)}\n{AS_TRAINER}as_trainer {shlex.quote(script)}"
-
-
-def _given(values: dict[str, str]) -> str:
-    return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
 
 
 def parse_look(text: str) -> Look:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from gpu_node.facts.probe.peers import SSH_PORT, Peer
+from gpu_node.facts.probe.shell import assigned
 from gpu_node.facts.ssh.options import STRICT
 from gpu_node.inventories.versions import numbers
 from gpu_node.verify.nodes import folder, unwritten
@@ -23,8 +24,8 @@ _SSH = (
 )
 
 # Each command's output is written to a file, its exit status to a second one, which is renamed.
-_LAUNCH = """
-cd DIR || exit 1
+_BEGIN = """
+cd "$dir" || exit 1
 PDSH_SSH_ARGS_APPEND="${PDSH_SSH_ARGS_APPEND-} STRICT"; export PDSH_SSH_ARGS_APPEND
 # Open MPI's own ssh, before and from release 5 on.
 OMPI_MCA_plm_rsh_args="${OMPI_MCA_plm_rsh_args-} STRICT"; export OMPI_MCA_plm_rsh_args
@@ -35,17 +36,18 @@ go() {
   { "$@" >"log.$number" 2>&1 </dev/null
     echo "$?" >"part.$number"; mv "part.$number" "exit.$number"; } >/dev/null 2>&1 </dev/null &
 }
-COMMANDS
-end=$(($(date +%s) + SECONDS)) failed=
+""".replace("STRICT", shlex.join(STRICT))
+_WAIT = """
+end=$(($(date +%s) + seconds)) failed=
 while now=$(date +%s); [ "$now" -lt "$end" ]; do
   running=
-  for number in NUMBERS; do
+  for number in $numbers; do
     if [ ! -e "exit.$number" ]; then running=yes
     elif [ "$(cat "exit.$number")" != 0 ]; then failed=${failed:-$now}
     fi
   done
   [ -n "$running" ] || break
-  [ -z "$failed" ] || [ "$now" -lt "$((failed + GRACE))" ] || break
+  [ -z "$failed" ] || [ "$now" -lt "$((failed + grace))" ] || break
   sleep 0.2 2>/dev/null || sleep 1
 done
 """
@@ -88,20 +90,14 @@ class Start:
 def script(start: Start) -> str:
     """Return the sh script for the launching node; it ends with the run or its time limit."""
     made = list(commands(start))
-    calls = "\n".join(f"go {number} {shlex.join(argv)}" for number, argv in enumerate(made))
-    words = {
-        "DIR": folder(start.run),
-        "STRICT": shlex.join(STRICT),
-        "SECONDS": str(start.seconds),
-        "NUMBERS": " ".join(map(str, range(len(made)))),
-        "GRACE": str(_GRACE_SECONDS),
-        # Last: a path in it may contain one of the words.
-        "COMMANDS": _hostfile(start) + calls,
-    }
-    text = _LAUNCH
-    for word, value in words.items():
-        text = text.replace(word, value)
-    return text
+    calls = "".join(f"go {number} {shlex.join(argv)}\n" for number, argv in enumerate(made))
+    given = assigned(
+        dir=folder(start.run),
+        seconds=start.seconds,
+        grace=_GRACE_SECONDS,
+        numbers=" ".join(map(str, range(len(made)))),
+    )
+    return f"{given}{_BEGIN}{_hostfile(start)}{calls}{_WAIT}"
 
 
 def kind_of(start: Start) -> str:

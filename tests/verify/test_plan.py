@@ -108,12 +108,6 @@ def test_one_node_needs_no_login(kind: str) -> None:
     assert line.startswith("sh /tmp/gpu-node-verify-test-plan/start.sh 70 /opt/a/bin/python -m ")
 
 
-def test_a_path_with_a_word_of_the_script_stays() -> None:
-    """The placeholders of the script are replaced before the commands are inserted."""
-    start = replace(START_OF, placements=(replace(A, python="/opt/SECONDS/DIR/GRACE/python"), V))
-    assert "/opt/SECONDS/DIR/GRACE/python" in script(start)
-
-
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Start]:
     """A run of two nodes in this machine's /tmp, whose ssh runs what it is given."""
