@@ -35,7 +35,6 @@ OPEN_MPI = {
     "LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_RANK",
 }
 SIOCGIFADDR = 0x8915
-ESTABLISHED = "01"
 # The large tensor is filled with 1 to PATTERN: float32 holds their sums exactly.
 PATTERN = 7
 MOST_ROUNDS, ROUNDS_SECONDS, BATCHES = 20, 2.0, 4
@@ -137,11 +136,9 @@ class Rank:
         self.rank = int(os.environ["RANK"])
         self.path = os.path.join(folder, "{}.rank".format(self.rank))
         self.log = os.path.join(folder, "{}.nccl".format(self.rank))
-        self.stage = "nothing"
 
     def report(self, stage, **more):
         """Write a stage at once: a rank that is killed has no time for it."""
-        self.stage = stage
         line = json.dumps(dict(more, rank=self.rank, stage=stage)) + "\n"
         end = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
@@ -150,15 +147,15 @@ class Rank:
             os.close(end)
 
     def run(self):
-        """Run stage after stage; an error is reported with the stage before it."""
+        """Run stage after stage; an error is reported as well."""
         # The default action also ends a rank that hangs in a library.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(self.seconds)
-        self.report("started", pid=os.getpid(), host=socket.gethostname(), **surroundings())
+        self.report("started", **surroundings())
         try:
             reduce(self)
         except Exception as error:
-            self.report("failed", after=self.stage, error=in_a_line(error))
+            self.report("failed", error=in_a_line(error))
             sys.exit(1)
 
 
@@ -353,36 +350,21 @@ def used(rank):
 
 def connections():
     """Return local address, port, remote address, port of each connection of this process."""
-    own = set()
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            target = os.readlink("/proc/self/fd/" + number)
-        except OSError:
-            continue
-        if target.startswith("socket:["):
-            own.add(target[8:-1])
     found = []
-    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            with open(path) as lines:
-                rows = [line.split() for line in lines][1:]
-        except OSError:
-            continue
-        found += [
-            peer(row[1]) + peer(row[2]) for row in rows if row[3] == ESTABLISHED and row[9] in own
-        ]
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # it is closed, no socket, or not connected
+            own = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, fileno=int(number))
+            try:
+                if own.getsockopt(socket.SOL_SOCKET, socket.SO_PROTOCOL) == socket.IPPROTO_TCP:
+                    found.append(end(own.getsockname()) + end(own.getpeername()))
+            finally:
+                own.detach()
     return sorted(found)
 
 
-def peer(text):
-    """Return address and port from /proc/net/tcp's form: 32-bit words in host byte order."""
-    address, _, port = text.partition(":")
-    words = [int(address[at : at + 8], 16) for at in range(0, len(address), 8)]
-    raw = struct.pack("={}I".format(len(words)), *words)
-    if len(raw) == 16 and raw.startswith(b"\0" * 10 + b"\xff\xff"):
-        raw = raw[12:]
-    family = socket.AF_INET if len(raw) == 4 else socket.AF_INET6
-    return [socket.inet_ntop(family, raw), int(port, 16)]
+def end(name):
+    """Return address and port of a socket's name: IPv4 within IPv6 is IPv4."""
+    return [name[0].replace("::ffff:", ""), name[1]]
 
 
 def interfaces():

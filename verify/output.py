@@ -51,8 +51,6 @@ class Line(State):
 
     rank: Count
     stage: Stage
-    pid: Annotated[int, Field(ge=0, le=2**31)] = 0
-    host: Short = ""
     nofile: Annotated[int, Field(ge=0)] | None = None
     shm: Bytes | None = None
     ifname: Short | None = None
@@ -74,7 +72,6 @@ class Line(State):
     ranks: Count | None = None
     product: Speed | None = None
     memory: Speed | None = None
-    after: Short | None = None
     error: Short | None = None
 
 

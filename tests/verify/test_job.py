@@ -51,16 +51,11 @@ def test_nccls_version_is_that_of_the_loaded_library(tmp_path: Path) -> None:
         assert done.stdout == f"{version}\n", done.stderr
 
 
-def test_addresses_of_the_kernels_table() -> None:
-    """As /proc/net/tcp and tcp6 of a little-endian machine have them; IPv4 within IPv6 is IPv4."""
-    assert job.peer("0100007F:0016") == ["127.0.0.1", 22]
-    assert job.peer("0000000000000000FFFF00000490A80A:733C") == ["10.168.144.4", 29500]
-    assert job.peer("B80D0120000000000000000001000000:0050") == ["2001:db8::1", 80]
-
-
-def test_its_own_connections_alone() -> None:
-    """Connections of other processes and listening sockets do not count."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
+def test_its_own_connections_alone(family: socket.AddressFamily) -> None:
+    """Listening sockets, files and pipes do not count; IPv4 within IPv6 is IPv4."""
+    both = family == socket.AF_INET6
+    with socket.create_server(("", 0), family=family, dualstack_ipv6=both) as server:
         port = server.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)) as client:
             other, _ = server.accept()
@@ -129,15 +124,14 @@ def reported(folder: Path, number: int) -> list[dict[str, object]]:
 
 
 def test_a_rank_reports_what_stopped_it(tmp_path: Path) -> None:
-    """Its node, the stage before the error, and the error in one line."""
+    """What the node and the launcher give it, and the error in one line."""
     assert rank(tmp_path, RANK="3", WORLD_SIZE="4").returncode == 1
     started, failed = reported(tmp_path, 3)
     assert (started["stage"], started["ifname"], started["ifname_from"]) == (
         *("started", "bond0"),
         "environment",
     )
-    assert started["host"] == socket.gethostname()
-    assert (failed["stage"], failed["after"]) == ("failed", "started")
+    assert failed["stage"] == "failed"
     assert failed["error"] == "ModuleNotFoundError: No module named 'torch'"
 
 
