@@ -1,10 +1,13 @@
 """Runs a verification: checks each node, runs the job, removes everything again."""
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from types import FrameType
 from typing import TypeVar
 
+import gevent
 from pyinfra.api import Host, State
 from pyinfra.api.exceptions import PyinfraError
 
@@ -12,7 +15,7 @@ from gpu_node.facts.ask.gather import chosen
 from gpu_node.facts.ask.session import close
 from gpu_node.facts.probe.bounds import breaking, in_words
 from gpu_node.inventories.connection.connector import Connector
-from gpu_node.inventories.interrupt import Interrupted
+from gpu_node.inventories.interrupt import LINE, Interrupted, handled, stop
 from gpu_node.inventories.plurals import counted
 from gpu_node.inventories.wanted import NO_GPU
 from gpu_node.verify import causes, sessions
@@ -24,10 +27,10 @@ from gpu_node.verify.plan import TORCHRUN, Placement, Start, kind_of, script
 from gpu_node.verify.ranks import bandwidth, ranks_of, rows
 from gpu_node.verify.request import GLOO, LEAST_SECONDS, NCCL, Request
 from gpu_node.verify.sessions import Node, Refused
-from gpu_node.verify.stopping import stop_requests, until
 from gpu_node.verify.tries import Tries
 
 NO_GPUS_USED = "gloo over CPU: GPUs were not used"
+_AGAIN = f"{LINE} again: processes on the nodes end by their own time limit"
 # Beyond the job's own time, for what the launching node does before and after it.
 _MARGIN_SECONDS = 25
 
@@ -50,16 +53,34 @@ def verify(
     case all its processes and files are removed from the nodes. Raises PyinfraError if the
     inventory cannot be used, Interrupted after Ctrl-C, when everything is removed.
     """
-    with chosen(inventory, limits) as (state, hosts), stop_requests() as stopped:
+    with chosen(inventory, limits) as (state, hosts), stopped_by_signals():
         run = _Run(state, inventory, request, progress)
         try:
-            return until(stopped, lambda: run.verified(hosts))
-        except Interrupted:
+            return run.verified(hosts)
+        except KeyboardInterrupt:
             raise Interrupted(run.cleared()) from None
         finally:
             run.cleared()
             for host in hosts:
                 close(host.connector)
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Raise KeyboardInterrupt here on Ctrl-C; the second one ends the process at once.
+
+    Not where the signal comes: one of paramiko's threads would swallow it.
+    """
+    here, signals = gevent.getcurrent(), list[int]()
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        if signals:
+            stop(_AGAIN)
+        signals.append(number)
+        gevent.kill(here, KeyboardInterrupt)
+
+    with handled(interrupted):
+        yield
 
 
 class _Run:
