@@ -108,17 +108,12 @@ def different(looks: Mapping[str, Look]) -> Iterator[Named]:
             yield Named(tuple(odd), f"{what} differs: {each}")
 
 
-def unreadable(name: str, why: str) -> str:
-    """Return the message for a node whose output is invalid."""
-    return f"{name}: cannot read the output of its ranks: {why}"
-
-
 def contradictions(start: Start, outputs: Mapping[str, RankOutput]) -> Iterator[str]:
     """Yield a message for each node whose ranks report what is impossible."""
     owners: dict[int, str] = {}
     for name, each in outputs.items():
         if each.problem:
-            yield unreadable(name, each.problem)
+            yield f"{name}: cannot read the output of its ranks: {each.problem}"
         for number in sorted({line["rank"] for line in each.ranks}):
             if number >= start.ranks:
                 yield f"{name}: reports rank {number}, but the job has {start.ranks} ranks"
@@ -170,6 +165,8 @@ def stopped(
     yield from _waiting(start, waiting, bool(failed or missing))
     if not (failed or missing or waiting):
         yield from _after_the_end(start, outputs.get(start.master, RankOutput()))
+        if [rank.number for rank in ranks] != [*range(start.ranks)]:
+            yield f"only {len(ranks)} of {start.ranks} ranks reported a result"
     for rank in waiting:
         own = rank.reported("own_address")
         if start.backend == "gloo" and own and is_loopback(own):

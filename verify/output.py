@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, model_validator
+from typing_extensions import Self
 
+from gpu_node.facts.probe import checked
 from gpu_node.facts.probe.base import State
 from gpu_node.facts.probe.bounds import in_words, read_json
 
@@ -27,8 +29,8 @@ class Look(State):
     `names` has the address that each node's name resolves to there; `port` is free there.
     """
 
-    python: Annotated[str, Field(max_length=4096)]
-    names: dict[Short, Short | None]
+    python: Annotated[str, AfterValidator(checked.path)]
+    names: dict[Short, Annotated[str, AfterValidator(checked.address)] | None]
     port: Annotated[int, Field(ge=1, le=65535)]
     root: bool
     deepspeed: bool
@@ -37,13 +39,6 @@ class Look(State):
     gpus: Annotated[int, Field(ge=0, le=MOST_GPUS)] = 0
     nccl: Version | None = None
     error: Short | None = None
-
-    @field_validator("python")
-    @classmethod
-    def _is_a_path(cls, path: str) -> str:
-        if not path.isprintable():
-            raise ValueError("the path of its Python is not printable")
-        return path
 
 
 class Line(State):
@@ -73,6 +68,12 @@ class Line(State):
     product: Speed | None = None
     memory: Speed | None = None
     error: Short | None = None
+
+    @model_validator(mode="after")
+    def _has_its_values(self) -> Self:
+        if self.stage == "done" and None in (self.seconds, self.bytes, self.ranks):
+            raise ValueError("a rank that is done without what it has measured")
+        return self
 
 
 def whole(lines: Iterable[str]) -> tuple[tuple[dict[str, Any], ...], str]:

@@ -29,8 +29,8 @@ class Rank:
 
     @property
     def stage(self) -> str:
-        """The last stage it reached; "" for none."""
-        return next((stage for stage in reversed(STAGES) if stage in self.stages), "")
+        """The last stage it reached: what reports anything has started."""
+        return next((stage for stage in reversed(STAGES) if stage in self.stages), STAGES[0])
 
     @property
     def error(self) -> str:

@@ -13,7 +13,7 @@ from pyinfra.api.exceptions import PyinfraError
 
 from gpu_node.facts.ask.gather import chosen
 from gpu_node.facts.ask.session import close
-from gpu_node.facts.probe.bounds import breaking, in_words
+from gpu_node.facts.probe.bounds import in_words
 from gpu_node.inventories.connection.connector import Connector
 from gpu_node.inventories.interrupt import LINE, Interrupted, handled, stop
 from gpu_node.inventories.plurals import counted
@@ -236,14 +236,7 @@ class _Run:
             *self.cleared(),
         ]
 
-        def judged(names: Iterable[str]) -> Outcome:
-            return _outcome(start, nodes, {name: outputs[name] for name in names})
-
-        blamed = breaking(judged, outputs)
-        problems += [causes.unreadable(name, why) for name, why in blamed.items()]
-        if len(blamed) == len(outputs):
-            return Outcome(False, how=_how(start), size=start.size, problems=tuple(problems))
-        outcome = judged(name for name in outputs if name not in blamed)
+        outcome = _outcome(start, nodes, outputs)
         problems += outcome.problems
         return replace(outcome, ok=not problems, problems=tuple(problems))
 
@@ -321,8 +314,6 @@ def _outcome(
     """Return the outcome of a run from the output of some nodes."""
     ranks = ranks_of({name: each.ranks for name, each in outputs.items()})
     problems = list(causes.stopped(start, ranks, outputs))
-    if not problems and [rank.number for rank in ranks] != list(range(start.ranks)):
-        problems = [f"only {len(ranks)} of {start.ranks} ranks reported a result"]
     notes = [NO_GPUS_USED] if start.backend == GLOO else []
     if problems:
         notes += causes.known(outputs)

@@ -150,27 +150,22 @@ class Tries:
 def judged(start: Start, outputs: Mapping[str, RankOutput], silent: Sequence[str]) -> Tried:
     """Return how a try ended, from what the ranks of its nodes reported."""
     members = tuple(outputs)
-    try:
-        ranks = ranks_of({name: each.ranks for name, each in outputs.items()})
-        problems = [*silent, *causes.contradictions(start, outputs)]
-        problems = problems or [*causes.absent(ranks), *causes.stopped(start, ranks, outputs)]
-        if not problems and len(ranks) != start.ranks:
-            problems = [f"only {len(ranks)} of {start.ranks} ranks reported a result"]
-        if problems:
-            return Tried(members, problems[0])
-        done = [rank.stages["done"] for rank in ranks]
-        links = [link(ranks, name, start.port) for name in members]
-        return Tried(
-            members,
-            seconds=max(each["seconds"] for each in done),
-            bandwidth=bandwidth(ranks),
-            link=min((each for each in links if each), default=None) if all(links) else None,
-            devices=", ".join(str(rank.reported("device")) for rank in ranks),
-            worked=tuple(
-                Worked(str(rank.reported("device")), rank.reported("product"), each["memory"])
-                for rank, each in zip(ranks, done, strict=True)
-                if rank.reported("product") and each.get("memory")
-            ),
-        )
-    except Exception as error:  # of any class: the answer of a node caused it
-        return Tried(members, f"not understood: {in_words(error)}")
+    ranks = ranks_of({name: each.ranks for name, each in outputs.items()})
+    problems = [*silent, *causes.contradictions(start, outputs)]
+    problems = problems or [*causes.absent(ranks), *causes.stopped(start, ranks, outputs)]
+    if problems:
+        return Tried(members, problems[0])
+    done = [rank.stages["done"] for rank in ranks]
+    links = [link(ranks, name, start.port) for name in members]
+    return Tried(
+        members,
+        seconds=max(each["seconds"] for each in done),
+        bandwidth=bandwidth(ranks),
+        link=min((each for each in links if each), default=None) if all(links) else None,
+        devices=", ".join(str(rank.reported("device")) for rank in ranks),
+        worked=tuple(
+            Worked(str(rank.reported("device")), rank.reported("product"), each["memory"])
+            for rank, each in zip(ranks, done, strict=True)
+            if rank.reported("product") and each.get("memory")
+        ),
+    )

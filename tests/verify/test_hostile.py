@@ -29,6 +29,7 @@ from gpu_node.verify.plan import Placement, Start
 from gpu_node.verify.request import Request
 from gpu_node.verify.run import _Run
 from gpu_node.verify.sessions import Node, Refused
+from gpu_node.verify.tries import judged
 from tests.examples import examples
 from tests.verify.job_scripts import ask
 from tests.verify.test_ranks import lines
@@ -105,6 +106,7 @@ def test_an_invalid_answer_is_refused(text: str, monkeypatch: pytest.MonkeyPatch
         {"rank": 2**40},
         {"rank": "0x"},
         {"stage": "nothing"},
+        {"stage": "done"},
         {"seconds": 0},
         {"seconds": 1e308},
         {"bytes": -1},
@@ -122,7 +124,7 @@ def test_a_false_line_of_a_rank_is_a_problem_of_its_node(line: dict[str, Any]) -
     """The lines before it are kept."""
     honest = json.dumps({"rank": 0, "stage": "started"})
     found = nodes.parse_rank_output(
-        f"rank {honest}\nrank {json.dumps({'rank': 1, 'stage': 'done', **line})}"
+        f"rank {honest}\nrank {json.dumps({'rank': 1, 'stage': 'small', **line})}"
     )
     assert found.ranks == ({"rank": 0, "stage": "started"},)
     assert found.problem
@@ -160,10 +162,11 @@ def _row(value: object) -> str:
 @settings(max_examples=examples(200))
 def test_no_line_of_a_rank_raises(line: dict[str, Any]) -> None:
     """Neither the parser nor the outcome computed from it."""
-    given = {"rank": 0, "stage": "done", **line}
+    given = {"rank": 0, "stage": "done", **DONE, **line}
     found = nodes.parse_rank_output(f"rank {json.dumps(given)}")
-    outcome = reduced({"a": found, "b": RankOutput(ranks=tuple(lines(1, *STAGES)))})
-    assert outcome.ok is False or not found.problem
+    outputs = {"a": found, "b": honest(1)}
+    assert reduced(outputs).ok is False or not found.problem
+    assert judged(start_of(*outputs), outputs, []).why or not found.problem
 
 
 STAGES = ("started", "imported", "connected", "init", "small", "large", "done")
@@ -175,10 +178,14 @@ def honest(number: int) -> RankOutput:
     return RankOutput(ranks=tuple(lines(number, *STAGES[:-1]) + lines(number, "done", **DONE)))
 
 
+def start_of(*names: str) -> Start:
+    """Return a run with a rank on each of some nodes."""
+    placements = tuple(Placement(node(name).peer, "/p", "2.1.0", 1) for name in names)
+    return Start("run", "torchrun", placements, 29500, "gloo", 1 << 20, 60)
+
+
 def reduced(outputs: dict[str, RankOutput]) -> Outcome:
     """Return the outcome of a verification whose nodes have this output."""
-    placements = tuple(Placement(node(name).peer, "/p", "2.1.0", 1) for name in outputs)
-    start = Start("run", "torchrun", placements, 29500, "gloo", 1 << 20, 60)
     run = _Run(
         cast(Any, SimpleNamespace(pool=SimpleNamespace(map=lambda work, each: [*map(work, each)]))),
         "inventory",
@@ -188,7 +195,7 @@ def reduced(outputs: dict[str, RankOutput]) -> Outcome:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sessions, "launch", lambda *_: "")
         patch.setattr(sessions, "rank_output", lambda each, name: outputs[each.name])
-        return run.reduced(start, [node(name) for name in outputs])
+        return run.reduced(start_of(*outputs), [node(name) for name in outputs])
 
 
 def test_honest_nodes_are_verified() -> None:
@@ -209,7 +216,7 @@ def test_honest_nodes_are_verified() -> None:
         (honest(0), "x: reports rank 0, which a reports as well"),
         (
             RankOutput(ranks=({"rank": 1, "stage": "failed"},)),
-            "x: cannot read the output of its ranks: ValueError",
+            "rank 1 (x) did not get past 'started' within 60 s",
         ),
     ],
     ids=["a problem", "no such rank", "another's rank", "a rank that never began"],

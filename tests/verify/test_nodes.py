@@ -189,11 +189,11 @@ def test_the_output_of_ranks(environment: dict[str, str], run: str) -> None:
     folder = nodes.folder(run)
     os.mkdir(folder)
     Path(folder, "0.rank").write_text('{"rank": 0, "stage": "started"}\n{"rank": 0, "sta')
-    Path(folder, "1.rank").write_text('{"rank": 1, "stage": "done"}\n')
+    Path(folder, "1.rank").write_text('{"rank": 1, "stage": "small"}\n')
     Path(folder, "exit.0").write_text("255\n")
     Path(folder, "log.0").write_bytes("Permission denied\nGröße\n".encode("latin-1"))
     found = nodes.parse_rank_output(ask(nodes.rank_output(run, ""), environment))
-    assert found.ranks == ({"rank": 0, "stage": "started"}, {"rank": 1, "stage": "done"})
+    assert found.ranks == ({"rank": 0, "stage": "started"}, {"rank": 1, "stage": "small"})
     assert found.exits == {0: 255}
     assert found.logs == {0: ("Permission denied", "Gr??e")}
 

@@ -5,29 +5,16 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from gpu_node.facts.probe.peers import Peer
 from gpu_node.verify.isolate import Worked
 from gpu_node.verify.nodes import MARK, RankOutput
-from gpu_node.verify.plan import Placement, Start
 from gpu_node.verify.tries import Parent, judged
-from tests.verify.test_hostile import honest, node
+from tests.verify.test_hostile import honest, node, start_of
 from tests.verify.test_ranks import SMALL, lines
 
-START = Start(
-    run="r",
-    kind="torchrun",
-    placements=tuple(
-        Placement(Peer(name=name, address="10.0.0.4"), "/p", "2.1.0", 1) for name in ("a", "b")
-    ),
-    port=29500,
-    backend="gloo",
-    size=1024,
-    seconds=60,
-)
+START = start_of("a", "b")
 
 
 def answered(*texts: str) -> Parent:
@@ -40,11 +27,11 @@ def answered(*texts: str) -> Parent:
 
 def test_an_answer() -> None:
     """In whatever parts it comes; other lines are ignored."""
-    given = json.dumps({"id": 3, "output": 'rank {"rank": 0, "stage": "done"}\nexit 0 0'})
+    given = json.dumps({"id": 3, "output": 'rank {"rank": 0, "stage": "small"}\nexit 0 0'})
     text = f"Welcome\n{MARK}{json.dumps({'ready': True})}\n{MARK}{given}\n"
     parent = answered(*text)
     assert parent.is_ready
-    assert parent.answers == {3: RankOutput(ranks=({"rank": 0, "stage": "done"},), exits={0: 0})}
+    assert parent.answers == {3: RankOutput(ranks=({"rank": 0, "stage": "small"},), exits={0: 0})}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +91,7 @@ def test_a_try_that_works() -> None:
         (RankOutput(problem="9 is no stage"), [], "b: cannot read the output of its ranks: 9 is"),
         (honest(0), [], "b: reports rank 0, which a reports as well"),
         (RankOutput(ranks=tuple(lines(1, "started"))), [], "rank 1 (b) did not get past 'started'"),
-        (RankOutput(ranks=({"rank": 1, "stage": "failed"},)), [], "not understood: KeyError"),
+        (RankOutput(ranks=({"rank": 1, "stage": "failed"},)), [], "rank 1 (b) did not get past"),
     ],
     ids=["silent", "a problem", "another's rank", "a rank that hangs", "a rank that never began"],
 )
@@ -134,11 +121,3 @@ def test_a_name_of_no_interface(given: dict[str, object], why: str) -> None:
     start = replace(START, placements=START.placements[:1])
     tried = judged(start, {"a": RankOutput(ranks=(started, *others))}, [])
     assert tried.why.startswith(why) and bool(tried.why) == bool(why)
-
-
-def test_a_try_of_a_lying_node() -> None:
-    """A try does not raise, whatever is missing in its output."""
-    done: dict[str, Any] = {"rank": 1, "stage": "done"}
-    assert (
-        "not understood" in judged(START, {"a": honest(0), "b": RankOutput(ranks=(done,))}, []).why
-    )
