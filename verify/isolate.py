@@ -189,16 +189,14 @@ class Found:
 
     def _suspects(self, members: Members) -> Members:
         """Return a failed set without the nodes that work with each of it, if others are left."""
-        left = (
+        return (
             tuple(
                 name
                 for name in members
                 if any(other != name and other not in self.works[name] for other in members)
             )
-            if len(members) > 2
-            else ()
+            or members
         )
-        return left or members
 
     def _kept(self) -> Members:
         """Return the largest set without what is named."""

@@ -29,15 +29,12 @@ from gpu_node.verify.request import GLOO, LEAST_SECONDS, NCCL, Request
 from gpu_node.verify.sessions import Node, Refused
 from gpu_node.verify.tries import Tries
 
-NO_GPUS_USED = "gloo over CPU: GPUs were not used"
 _AGAIN = f"{LINE} again: processes on the nodes end by their own time limit"
 # Beyond the job's own time, for what the launching node does before and after it.
 _MARGIN_SECONDS = 25
 
 T = TypeVar("T", Host, Node)
 R = TypeVar("R")
-
-
 NOTHING = Request()
 
 
@@ -54,7 +51,7 @@ def verify(
     inventory cannot be used, Interrupted after Ctrl-C, when everything is removed.
     """
     with chosen(inventory, limits) as (state, hosts), stopped_by_signals():
-        run = _Run(state, inventory, request, progress)
+        run = _Run(state, request, progress)
         try:
             return run.verified(hosts)
         except KeyboardInterrupt:
@@ -86,15 +83,8 @@ def stopped_by_signals() -> Iterator[None]:
 class _Run:
     """One verification; `prepared` are the nodes that have files or processes of it."""
 
-    def __init__(
-        self, state: State, inventory: str, request: Request, progress: Callable[[str], None]
-    ) -> None:
-        self.state, self.inventory, self.request, self.progress = (
-            state,
-            inventory,
-            request,
-            progress,
-        )
+    def __init__(self, state: State, request: Request, progress: Callable[[str], None]) -> None:
+        self.state, self.request, self.progress = state, request, progress
         self.name = secrets.token_hex(8)
         self.prepared: list[Node] = []
         self.tries: Tries | None = None
@@ -125,12 +115,12 @@ class _Run:
             looks = self.each([*found.values()], lambda node: self.look(node, names))
             nodes = [found[name] for name in looks]
             start = self.start(nodes, looks)
-        except _Wrong as error:
-            return Outcome(False, problems=(*error.problems, *self.cleared()))
-        if not all(isinstance(node.host.connector, Connector) for node in nodes):
+            if all(isinstance(node.host.connector, Connector) for node in nodes):
+                return self.isolated(start, nodes, looks)
             _require(causes.wrong_names(nodes[0].name, looks))
             return self.reduced(start, nodes)
-        return self.isolated(start, nodes, looks)
+        except _Wrong as error:
+            return Outcome(False, problems=(*error.args, *self.cleared()))
 
     def isolated(self, start: Start, nodes: Sequence[Node], looks: dict[str, Look]) -> Outcome:
         """Try the nodes alone and together, and run the job where they work."""
@@ -204,7 +194,7 @@ class _Run:
     def start(self, nodes: Sequence[Node], looks: dict[str, Look]) -> Start:
         """Return what to start; raises _Wrong if it cannot succeed."""
         if not nodes:
-            raise _Wrong([])
+            raise _Wrong
         self.named += causes.different(looks)
         first, found = nodes[0], list(looks.values())
         launcher = first.wanted.launcher
@@ -264,16 +254,12 @@ class _Run:
 
 
 class _Wrong(Exception):
-    """A job cannot be started; `problems` are the reasons."""
-
-    def __init__(self, problems: Sequence[str]) -> None:
-        super().__init__("; ".join(problems))
-        self.problems = tuple(problems)
+    """A job cannot be started; `args` are the reasons."""
 
 
 def _require(problems: Iterable[str]) -> None:
     if found := list(problems):
-        raise _Wrong(found)
+        raise _Wrong(*found)
 
 
 def _in_line(named: Named) -> str:
@@ -306,15 +292,11 @@ def _tried(start: Start, tries: Tries) -> Outcome:
     )
 
 
-def _outcome(
-    start: Start,
-    nodes: Sequence[Node],
-    outputs: dict[str, RankOutput],
-) -> Outcome:
-    """Return the outcome of a run from the output of some nodes."""
+def _outcome(start: Start, nodes: Sequence[Node], outputs: dict[str, RankOutput]) -> Outcome:
+    """Return the outcome of a run from the output of its nodes."""
     ranks = ranks_of({name: each.ranks for name, each in outputs.items()})
     problems = list(causes.stopped(start, ranks, outputs))
-    notes = [NO_GPUS_USED] if start.backend == GLOO else []
+    notes = ["gloo over CPU: GPUs were not used"] if start.backend == GLOO else []
     if problems:
         notes += causes.known(outputs)
     found = rows([node.name for node in nodes], ranks, start.port)

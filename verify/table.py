@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gpu_node.drift.units import size
 from gpu_node.inventories.escape import visible, visible_json
 from gpu_node.inventories.fields.sizes import format_size
 from gpu_node.inventories.plurals import few
@@ -50,13 +51,7 @@ def _aspects(rows: list[Row]) -> Iterator[tuple[str, list[str]]]:
     yield "torch", [row.torch for row in rows]
     yield "NCCL", [row.nccl for row in rows]
     yield "open files", ["" if row.nofile is None else str(row.nofile) for row in rows]
-    yield "/dev/shm", ["" if row.shm is None else _rounded(row.shm) for row in rows]
-
-
-def _rounded(size: int) -> str:
-    """Return 8G for a round size, and 23.5G for one like half of the memory."""
-    exact = format_size(size)
-    return f"{size / (1 << 30):.1f}G" if exact.isdecimal() else exact
+    yield "/dev/shm", ["" if row.shm is None else size(row.shm) for row in rows]
 
 
 def _pairs(outcome: Outcome) -> Iterator[RenderableType]:

@@ -100,7 +100,7 @@ class _Named(SimpleNamespace):
 class _Nodes(_Run):
     def __init__(self, nodes: Nodes, request: Request, progress: Callable[[str], None]) -> None:
         state = cast(Any, SimpleNamespace(pool=Pool(50)))
-        super().__init__(state, "inventory", request, progress)
+        super().__init__(state, request, progress)
         self.nodes = nodes
 
     @override

@@ -188,7 +188,6 @@ def reduced(outputs: dict[str, RankOutput]) -> Outcome:
     """Return the outcome of a verification whose nodes have this output."""
     run = _Run(
         cast(Any, SimpleNamespace(pool=SimpleNamespace(map=lambda work, each: [*map(work, each)]))),
-        "inventory",
         Request(),
         lambda stage: None,
     )
@@ -241,7 +240,7 @@ def test_a_node_that_only_launches_is_not_asked() -> None:
         return SimpleNamespace(name=name, data=SimpleNamespace(dict=lambda: {"gpu_model": model}))
 
     pool = SimpleNamespace(map=lambda work, each: [*map(work, each)])
-    run = Asking(cast(Any, SimpleNamespace(pool=pool)), "i", Request(), lambda stage: None)
+    run = Asking(cast(Any, SimpleNamespace(pool=pool)), Request(), lambda stage: None)
     alone = run.verified([host("login", "none")])
     assert (alone.ok, alone.problems) == (False, ("found no node for jobs: all have gpu: none",))
     both = run.verified([host("login", "none"), host("a100-01", "A100")])
@@ -256,7 +255,7 @@ def test_a_node_whose_work_raises_is_refused() -> None:
             raise OverflowError("too large")
         return each.name
 
-    run = _Run(cast(Any, SimpleNamespace(pool=SimpleNamespace(map=map))), "i", Request(), print)
+    run = _Run(cast(Any, SimpleNamespace(pool=SimpleNamespace(map=map))), Request(), print)
     assert run.each([node("a"), node("x")], work) == {"a": "a"}
     assert run.named == [Named(("x",), "not understood: OverflowError: too large")]
 

@@ -41,7 +41,7 @@ def isolated(
     jobs = done(monkeypatch, Found(NAMES, tries), left)
     looks = {name: LOOK.model_copy(update=look) for name in NAMES}
     state: Any = None
-    run = module._Run(state, "i", Request(), lambda stage: None)
+    run = module._Run(state, Request(), lambda stage: None)
     return run.isolated(START, [node(name) for name in NAMES], looks), jobs
 
 
@@ -122,7 +122,7 @@ def test_a_refused_node_does_not_stop_the_others(
     hosts: Any = [
         SimpleNamespace(name=name, data=SimpleNamespace(dict=lambda: {})) for name in names
     ]
-    outcome = module._Run(state, "i", Request(), lambda stage: None).verified(hosts)
+    outcome = module._Run(state, Request(), lambda stage: None).verified(hosts)
     assert not outcome.ok
     found = {each.members: each.why for each in outcome.named}
     odd = {("a100-03",): "torch differs: a100-01 2.1.0, a100-03 1.13.1, a100-04 2.1.0"}
