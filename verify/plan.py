@@ -116,21 +116,15 @@ def _torchrun(start: Start) -> Iterator[list[str]]:
         if len(start.placements) == 1:
             yield argv
         else:
-            yield [*_SSH, *_port(placement.peer), placement.peer.name, shlex.join(argv)]
+            port = placement.peer.port
+            options = [] if port == SSH_PORT else ["-p", str(port)]
+            yield [*_SSH, *options, placement.peer.name, shlex.join(argv)]
 
 
 def _agent(start: Start, placement: Placement, number: int) -> list[str]:
     """Return the words of torchrun on one node, or of its predecessor before PyTorch 1.9."""
-    where = [
-        "--nnodes",
-        len(start.placements),
-        "--node_rank",
-        number,
-        "--nproc_per_node",
-        placement.ranks,
-    ]
-    where += ["--master_addr", start.master, "--master_port", start.port]
-    words = list(map(str, where))
+    words = ["--nnodes", str(len(start.placements)), "--node_rank", str(number)]
+    words += ["--nproc_per_node", str(placement.ranks), *_master(start)]
     if numbers(placement.torch) < _HAS_RUN:
         return ["-m", "torch.distributed.launch", "--use_env", *words]
     # torch 1.13 on Python 3.11 cannot read its own default of redirects and tee, 0.
@@ -142,8 +136,9 @@ def _agent(start: Start, placement: Placement, number: int) -> list[str]:
 
 def _deepspeed(start: Start) -> Iterator[list[str]]:
     first = start.placements[0]
-    words = [first.python, "-m", "deepspeed.launcher.runner", "--hostfile", _hosts(start)]
-    words += ["--master_addr", start.master, "--master_port", str(start.port)]
+    hostfile = f"{folder(start.run)}/hostfile"
+    words = [first.python, "-m", "deepspeed.launcher.runner", "--hostfile", hostfile]
+    words += _master(start)
     ports = {placement.peer.port for placement in start.placements} - {SSH_PORT}
     words += ["--ssh_port", str(ports.pop())] if ports else []
     yield _limited(start, [*words, *_job(start)])
@@ -158,11 +153,7 @@ def _mpirun(start: Start) -> Iterator[list[str]]:
     yield _limited(start, [*words, "--bind-to", "none", start.placements[0].python, *_job(start)])
 
 
-_COMMANDS = {
-    TORCHRUN: _torchrun,
-    "deepspeed": _deepspeed,
-    "mpirun": _mpirun,
-}
+_COMMANDS = {TORCHRUN: _torchrun, "deepspeed": _deepspeed, "mpirun": _mpirun}
 
 
 def _job(start: Start) -> list[str]:
@@ -174,8 +165,8 @@ def _limited(start: Start, argv: Sequence[str]) -> list[str]:
     return ["sh", f"{folder(start.run)}/start.sh", str(start.seconds + 10), *argv]
 
 
-def _hosts(start: Start) -> str:
-    return f"{folder(start.run)}/hostfile"
+def _master(start: Start) -> list[str]:
+    return ["--master_addr", start.master, "--master_port", str(start.port)]
 
 
 def _hostfile(start: Start) -> str:
@@ -190,7 +181,3 @@ def _hostfile(start: Start) -> str:
         f"printf '%s' {shlex.quote(lines)} >hostfile\n"
         f"printf '%s' {shlex.quote(given)} >.deepspeed_env\n"
     )
-
-
-def _port(peer: Peer) -> list[str]:
-    return [] if peer.port == SSH_PORT else ["-p", str(peer.port)]
