@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from gpu_node.facts.probe.peers import Peer
 from gpu_node.verify import causes
 from gpu_node.verify.nodes import RankOutput
 from gpu_node.verify.outcome import Row
 from gpu_node.verify.output import Look
-from gpu_node.verify.plan import Placement, Start
 from gpu_node.verify.ranks import STAGES, Rank
+from tests.verify.test_hostile import start_of
 
 LOOK = Look(
     python="/usr/bin/python3",
@@ -25,18 +24,7 @@ LOOK = Look(
     gpus=2,
     nccl="2.18.1",
 )
-START = Start(
-    run="r",
-    kind="torchrun",
-    placements=(
-        Placement(Peer(name="a100-01", address="10.0.0.4"), "/p", "2.1.0", 1),
-        Placement(Peer(name="v100-01", address="10.0.0.5"), "/p", "2.1.0", 1),
-    ),
-    port=29500,
-    backend="gloo",
-    size=1024,
-    seconds=60,
-)
+START = start_of("a100-01", "v100-01")
 
 
 def looks(**second: object) -> dict[str, Look]:

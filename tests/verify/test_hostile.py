@@ -341,20 +341,23 @@ def test_a_file_that_a_container_names_is_left(
         victim.unlink()
 
 
-def test_only_plain_files_of_the_one_folder_are_removed(
-    environment: dict[str, str], run: str, running: Running, tmp_path: Path
+def test_segments_of_killed_ranks_are_removed(
+    environment: dict[str, str], run: str, running: Running
 ) -> None:
-    """A job's process has a file mapped below a folder that has the name of a segment."""
+    """Only plain files of the one folder, and none that another process has mapped."""
     folder = Path(f"/dev/shm/nccl-{run}-folder")
     folder.mkdir()
     kept, gone = folder / "kept", Path(f"/dev/shm/nccl-{run}-gone")
+    shared = Path(f"/dev/shm/nccl-{run}-shared")
     try:
-        for each in (kept, gone):
+        for each in (kept, gone, shared):
             each.write_bytes(b"x")
-        argv = (sys.executable, "-c", MAPS, str(kept), str(gone))
-        running.start(*argv, cwd=nodes.folder(run))
+        argv = (sys.executable, "-c", MAPS)
+        running.start(*argv, str(kept), str(gone), str(shared), cwd=nodes.folder(run))
+        running.start(*argv, str(shared), cwd="/")
         nodes.parse_end(ask(nodes.end(run, ""), environment))
-        assert (kept.exists(), gone.exists()) == (True, False)
+        assert [each.exists() for each in (kept, gone, shared)] == [True, False, True]
     finally:
         shutil.rmtree(folder)
         gone.unlink(missing_ok=True)
+        shared.unlink()

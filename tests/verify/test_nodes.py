@@ -207,35 +207,6 @@ def test_a_run_that_never_began(environment: dict[str, str], run: str) -> None:
     assert nodes.parse_end("left process 5\nleft folder /tmp/x") == ("process 5", "folder /tmp/x")
 
 
-def test_segments_of_killed_ranks_are_removed(environment: dict[str, str], run: str) -> None:
-    """Those that another process has mapped are kept."""
-    folder = nodes.folder(run)
-    os.mkdir(folder)
-    names = [Path(f"/dev/shm/nccl-{run}-{which}") for which in ("own", "shared")]
-    code = (
-        "import mmap, sys, time\n"
-        "files = [open(each, 'r+b') for each in sys.argv[1:]]\n"
-        "kept = [mmap.mmap(each.fileno(), 0) for each in files]\n"
-        "print(flush=True); time.sleep(600)"
-    )
-    for name in names:
-        name.write_bytes(b"x" * 4096)
-    argv = [sys.executable, "-c", code]
-    mapping = [([*argv, *map(str, names)], folder), ([*argv, str(names[1])], "/")]
-    running = [subprocess.Popen(words, cwd=at, stdout=subprocess.PIPE) for words, at in mapping]
-    try:
-        for each in running:
-            assert each.stdout is not None and each.stdout.readline()
-        nodes.parse_end(ask(nodes.end(run, ""), environment))
-        assert [name.exists() for name in names] == [False, True]
-    finally:
-        for each in running:
-            each.kill()
-            each.communicate()
-        for name in names:
-            name.unlink(missing_ok=True)
-
-
 def test_ranks_have_a_time_limit(environment: dict[str, str], run: str) -> None:
     """The controller may be gone by then."""
     os.mkdir(nodes.folder(run))

@@ -7,29 +7,20 @@ from typing import Any
 
 import pytest
 
-from gpu_node.facts.probe.peers import Peer
 from gpu_node.verify import run as module
 from gpu_node.verify import sessions
 from gpu_node.verify.isolate import Found, Tried
 from gpu_node.verify.nodes import RankOutput
 from gpu_node.verify.outcome import Outcome
 from gpu_node.verify.output import Look
-from gpu_node.verify.plan import Placement, Start
+from gpu_node.verify.plan import Start
 from gpu_node.verify.request import Request
 from gpu_node.verify.sessions import Node, Refused
 from tests.verify.test_causes import LOOK
-from tests.verify.test_hostile import node
+from tests.verify.test_hostile import node, start_of
 
 NAMES = ("a100-01", "v100-01")
-START = Start(
-    run="r",
-    kind="torchrun",
-    placements=tuple(Placement(Peer(name=name, address="x"), "/p", "2.1.0", 2) for name in NAMES),
-    port=29500,
-    backend="gloo",
-    size=1024,
-    seconds=60,
-)
+START = start_of(*NAMES)
 ALONE = [Tried((name,)) for name in NAMES]
 WORKS, FAILS = Tried(NAMES, seconds=1), Tried(NAMES, "a reason")
 
@@ -74,14 +65,14 @@ def done(monkeypatch: pytest.MonkeyPatch, found: Found, left: float = 40) -> lis
 def test_the_job_follows_where_all_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has the time that is left, and enough to import torch."""
     outcome, jobs = isolated(monkeypatch, [*ALONE, WORKS])
-    assert (outcome.ok, outcome.working, jobs) == (True, dict.fromkeys(NAMES, 2), [40])
+    assert (outcome.ok, outcome.working, jobs) == (True, dict.fromkeys(NAMES, 1), [40])
     assert isolated(monkeypatch, [*ALONE, WORKS], left=2.5)[1] == [10]
 
 
 def test_no_job_follows_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would fail as well, and take its whole time."""
     outcome, jobs = isolated(monkeypatch, [*ALONE, FAILS])
-    assert (outcome.ok, jobs, outcome.how) == (False, [], "torchrun, 4 ranks on 2 nodes, gloo")
+    assert (outcome.ok, jobs, outcome.how) == (False, [], "torchrun, 2 ranks on 2 nodes, gloo")
     assert outcome.problems == ("a100-01, v100-01: a reason",)
     assert [each.members for each in outcome.named] == [NAMES]
     assert [row.node for row in outcome.rows] == [*NAMES]
