@@ -125,7 +125,7 @@ def contradictions(start: Start, outputs: Mapping[str, RankOutput]) -> Iterator[
 def absent(ranks: Iterable[Rank]) -> Iterator[str]:
     """Yield the variables that name no interface of a rank's node: no job begins with them."""
     for rank in ranks:
-        names = [str(each) for each in rank.reported("names") or ()]
+        names = [*(rank.reported("interfaces") or ())]
         nccl, gloo = (str(rank.reported(key) or "") for key in ("ifname", "gloo_ifname"))
         variables = {
             "NCCL_SOCKET_IFNAME": (nccl, is_unset(nccl) or selected(nccl, names)),

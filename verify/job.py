@@ -174,7 +174,6 @@ def surroundings():
         "gloo_ifname": os.environ.get("GLOO_SOCKET_IFNAME"),
         "own_address": address_of(socket.gethostname()),
         "interfaces": interfaces(),
-        "names": [name for _, name in socket.if_nameindex()],
         "speeds": speeds(),
     }
 
@@ -368,15 +367,14 @@ def end(name):
 
 
 def interfaces():
-    """Return the IPv4 address of each interface that has one."""
+    """Return the IPv4 address of each interface; "" of one that has none."""
     found = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as query:
         for _, name in socket.if_nameindex():
-            try:
+            found[name] = ""
+            with contextlib.suppress(OSError):
                 answer = fcntl.ioctl(query, SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-            except OSError:
-                continue
-            found[name] = socket.inet_ntoa(answer[20:24])
+                found[name] = socket.inet_ntoa(answer[20:24])
     return found
 
 

@@ -57,7 +57,6 @@ class Line(State):
     device: Short | None = None
     connections: Annotated[tuple[tuple[Short, Port, Short, Port], ...], Field(max_length=4096)] = ()
     interfaces: Annotated[dict[Short, Short], Field(max_length=4096, default_factory=dict)]
-    names: Annotated[tuple[Short, ...], Field(max_length=4096)] = ()
     nccl_log: Annotated[
         tuple[Annotated[str, Field(max_length=4096)], ...], Field(max_length=100)
     ] = ()

@@ -110,14 +110,14 @@ def test_a_try_that_fails(output: RankOutput, silent: list[str], why: str) -> No
         ({"ifname": "train,eth7"}, ""),
         ({"ifname": "^docker"}, ""),
         ({"ifname": "", "gloo_ifname": "train0,lo"}, ""),
-        ({"ifname": "eth7", "names": ()}, ""),
+        ({"ifname": "eth7", "interfaces": {}}, ""),
     ],
     ids=str,
 )
 def test_a_name_of_no_interface(given: dict[str, object], why: str) -> None:
     """NCCL takes prefixes, gloo whole names; no interface is missed where none is known."""
     started, *others = honest(0).ranks
-    started = {**started, "ifname": None, "names": ("lo", "train0"), **given}
+    started = {**started, "ifname": None, "interfaces": {"lo": "", "train0": ""}, **given}
     start = replace(START, placements=START.placements[:1])
     tried = judged(start, {"a": RankOutput(ranks=(started, *others))}, [])
     assert tried.why.startswith(why) and bool(tried.why) == bool(why)
