@@ -22,7 +22,6 @@ JOB = Path(__file__).with_name("job.py").read_text()
 MARK = "@@gpu-node-verify "
 # Importing PyTorch from a cold, shared disk takes up to a minute.
 LOOK_SECONDS, END_SECONDS = 100, 30
-NO_PYTHON = "no Python"
 SAME_MACHINE = "same machine as "
 NAME_PYTHON = "set the Python: launcher: {python: ...} in the inventory, or --python"
 
@@ -81,7 +80,10 @@ why=$(mkdir "$dir" 2>&1) || {
 printf '%s\n' "$node" >"$dir/node" || exit 1
 printf '%s' "$job" | base64 -d >"$dir/job.py" || exit 1
 printf '%s' "$start" | base64 -d >"$dir/start.sh" || exit 1
-found=$(command -v "${python:-python3}") || { echo "$no_python"; exit 0; }
+found=$(command -v "${python:-python3}") || {
+  echo 'does not exist, or is not in the PATH of a shell without a terminal'
+  exit 0
+}
 if [ "$(id -u)" = 0 ]; then
   prefix=${found%/*}
   prefix=${prefix%/bin}
@@ -187,7 +189,6 @@ def look(run: str, user: str, python: str, names: Sequence[str], node: str = "")
         python=python,
         names=" ".join(names),
         same_machine=SAME_MACHINE,
-        no_python=NO_PYTHON,
         seconds=LOOK_SECONDS - 5,
     )
     script = f"{OWNER}{ENVIRONMENT_OWNER}{given}{_PREPARE}"

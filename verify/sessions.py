@@ -14,7 +14,6 @@ from gpu_node.facts.ask.sudo import is_refusal, why_refused
 from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.gpus import SECTIONS, parse_processes
 from gpu_node.facts.probe.bounds import in_words
-from gpu_node.facts.probe.lines import lines_of
 from gpu_node.facts.probe.peers import ONE_NAME, SSH_PORT, Peer, are_one, peers_of
 from gpu_node.facts.probe.protocol import MARK, Section, Unreadable, read, render, time_limit
 from gpu_node.facts.probe.request import listed, request_of
@@ -107,8 +106,6 @@ def look(node: Node, run: str, python: str, names: list[str]) -> Look:
         known = other if other in names else "another node"
         raise Refused(f"{are_one(f'{known} and {node.name}')}, or share /tmp; next: {ONE_NAME}")
     try:
-        if nodes.NO_PYTHON in lines_of(text):
-            raise Unreadable("does not exist, or is not in the PATH of a shell without a terminal")
         return nodes.parse_look(text)
     except Exception as error:  # no answer, or an invalid one
         who = python or "python3"
