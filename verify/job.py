@@ -224,8 +224,8 @@ def reduce(rank):
     limit = datetime.timedelta(seconds=max(5, int(rank.seconds * 0.6)))
     device = torch.device("cpu")
     if rank.backend == "nccl":
-        torch.cuda.set_device(rank.local)
-        device = torch.device("cuda", rank.local)
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
     version = nccl_version(torch) if rank.backend == "nccl" else None
     name = torch.cuda.get_device_name(device) if rank.backend == "nccl" else cpu()
     rank.report("imported", torch=torch.__version__, nccl=version, device=name)

@@ -17,7 +17,9 @@ from tests.node_scripts import until
 
 # A torch of which the ranks only meet: what happens then is in the environment.
 STUB = {
-    "__init__.py": 'import os\n__version__ = "2.1.0"\ndevice = str\nos.write(2, b"imported\\n")\n',
+    "__init__.py": "import os\nfrom . import cuda\n__version__ = '2.1.0'\n"
+    "device = lambda *words: words\nos.write(2, b'imported\\n')\n",
+    "cuda.py": "set_device = print\nget_device_name = 'GPU {0[1]}'.format\n",
     "distributed/__init__.py": "",
     "distributed/rendezvous.py": "import os\ndef rendezvous(*_, **__): exec(os.environ['DOES'])\n",
 }
@@ -82,13 +84,15 @@ def test_ranks_are_forks(tmp_path: Path) -> None:
     """torch is imported once; an answer has what each rank reported, printed and ended with."""
     fails = "raise OSError(os.environ['MASTER_ADDR'] + os.environ['LOCAL_RANK'])"
     with running(tmp_path, f"print('meets'); {fails}") as parent:
-        parent.send(ranks=2)
+        parent.send(ranks=2, backend="nccl")
         answer = parent.answer()
         parent.send(id=8)
         assert parent.answer()["id"] == 8
     found = parse_rank_output(answer["output"])
     assert (answer["id"], found.problem, found.exits) == (7, "", {2: 1, 3: 1})
-    assert found.logs == {2: ("meets",), 3: ("meets",)}
+    assert found.logs == {at: (f"('cuda', {at - 2})", "meets") for at in (2, 3)}
+    devices = [line["device"] for line in found.ranks if line["stage"] == "imported"]
+    assert devices == ["GPU 0", "GPU 1"]
     failed = [line for line in found.ranks if line["stage"] == "failed"]
     assert [(line["rank"], line["error"]) for line in failed] == [
         (2, "OSError: a0"),
