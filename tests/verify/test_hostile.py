@@ -45,8 +45,9 @@ JSON = some.recursive(
 )
 
 
-def node(name: str = "x") -> Node:
-    data = {"ssh_hostname": "192.0.2.1"}
+def node(name: str = "x", **more: object) -> Node:
+    """Return a node with host data, without a connection."""
+    data = {"ssh_hostname": "192.0.2.1", **more}
     host = SimpleNamespace(connector=None, data=SimpleNamespace(dict=lambda: data))
     wanted = NodeWanted.from_data(data)
     return Node(cast(Any, host), Peer(name=name, address="192.0.2.1"), wanted, "root")

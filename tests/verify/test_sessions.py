@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from pyinfra.connectors.util import CommandOutput, OutputLine
 
-from gpu_node.facts.probe.peers import ONE_NAME, Peer, are_one
+from gpu_node.facts.probe.peers import ONE_NAME, are_one
 from gpu_node.facts.probe.protocol import MARK, Unreadable
 from gpu_node.inventories.connection.sudo import SUDO
-from gpu_node.inventories.wanted import NodeWanted
 from gpu_node.verify import nodes, sessions
-from gpu_node.verify.sessions import Node, Refused, require_idle
+from gpu_node.verify.sessions import Refused, require_idle
+from tests.verify.test_hostile import node as named
 
-
-def node(**data: Any) -> Node:
-    """A node with host data, without a connection."""
-    given = {"ssh_hostname": "10.0.0.4", **data}
-    host = SimpleNamespace(connector=None, data=SimpleNamespace(dict=lambda: given))
-    peer = Peer(name="a100-01", address="10.0.0.4")
-    return Node(cast(Any, host), peer, NodeWanted.from_data(given), "root")
+node = partial(named, "a100-01")
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, text: str | Unreadable) -> list[bool]:
