@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_node.verify.nodes import RankOutput
 from gpu_node.verify.outcome import Row
 
 # In their order; a failed rank reports the last one that it reached.
@@ -44,11 +45,11 @@ class Rank:
         )
 
 
-def ranks_of(lines_of: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[Rank]:
-    """Return the ranks from the lines of each node, by number."""
+def ranks_of(outputs: Mapping[str, RankOutput]) -> list[Rank]:
+    """Return the ranks from the output of each node, by number."""
     found: dict[tuple[int, str], dict[str, Mapping[str, Any]]] = {}
-    for node, lines in lines_of.items():
-        for line in lines:
+    for node, output in outputs.items():
+        for line in output.ranks:
             found.setdefault((int(line["rank"]), node), {})[str(line["stage"])] = line
     return [Rank(number, node, stages) for (number, node), stages in sorted(found.items())]
 

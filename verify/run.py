@@ -20,7 +20,6 @@ from gpu_node.inventories.plurals import counted
 from gpu_node.inventories.wanted import NO_GPU
 from gpu_node.verify import causes, sessions
 from gpu_node.verify.isolate import Named
-from gpu_node.verify.nodes import RankOutput
 from gpu_node.verify.outcome import Outcome
 from gpu_node.verify.output import Look
 from gpu_node.verify.plan import TORCHRUN, Placement, Start, kind_of, script
@@ -220,15 +219,29 @@ class _Run:
         broken = sessions.launch(nodes[0], script(start), start.seconds + _MARGIN_SECONDS)
         found = self.state.pool.map(lambda node: sessions.rank_output(node, self.name), nodes)
         outputs = {node.name: each for node, each in zip(nodes, found, strict=True)}
+        ranks = ranks_of(outputs)
+        stopped = list(causes.stopped(start, ranks, outputs))
         problems = [
             *([broken] if broken else []),
             *causes.contradictions(start, outputs),
             *self.cleared(),
+            *stopped,
         ]
-
-        outcome = _outcome(start, nodes, outputs)
-        problems += outcome.problems
-        return replace(outcome, ok=not problems, problems=tuple(problems))
+        notes = ["gloo over CPU: GPUs were not used"] if start.backend == GLOO else []
+        if stopped:
+            notes += causes.known(outputs)
+        found_rows = rows([*outputs], ranks, start.port)
+        if len(nodes) > 1:
+            notes += causes.beside(found_rows, {node.name: node.peer.address for node in nodes})
+        return Outcome(
+            ok=not problems,
+            rows=found_rows,
+            how=_how(start),
+            size=start.size,
+            bandwidth=bandwidth(ranks),
+            problems=tuple(problems),
+            notes=tuple(notes),
+        )
 
     def cleared(self) -> tuple[str, ...]:
         """End the run on every prepared node; return a message for each thing that is left."""
@@ -285,29 +298,8 @@ def _tried(start: Start, tries: Tries) -> Outcome:
     logs = tries.outputs.get(min(failed, key=len, default=()), {})
     return Outcome(
         False,
-        rows=rows(names, ranks_of({name: each.ranks for name, each in outputs.items()}), 0),
+        rows=rows(names, ranks_of(outputs), 0),
         how=_how(start),
         size=start.size,
         notes=tuple(causes.known(logs)),
-    )
-
-
-def _outcome(start: Start, nodes: Sequence[Node], outputs: dict[str, RankOutput]) -> Outcome:
-    """Return the outcome of a run from the output of its nodes."""
-    ranks = ranks_of({name: each.ranks for name, each in outputs.items()})
-    problems = list(causes.stopped(start, ranks, outputs))
-    notes = ["gloo over CPU: GPUs were not used"] if start.backend == GLOO else []
-    if problems:
-        notes += causes.known(outputs)
-    found = rows([node.name for node in nodes], ranks, start.port)
-    if len(nodes) > 1:
-        notes += causes.beside(found, {node.name: node.peer.address for node in nodes})
-    return Outcome(
-        ok=not problems,
-        rows=found,
-        how=_how(start),
-        size=start.size,
-        bandwidth=bandwidth(ranks),
-        problems=tuple(problems),
-        notes=tuple(notes),
     )

@@ -150,7 +150,7 @@ class Tries:
 def judged(start: Start, outputs: Mapping[str, RankOutput], silent: Sequence[str]) -> Tried:
     """Return how a try ended, from what the ranks of its nodes reported."""
     members = tuple(outputs)
-    ranks = ranks_of({name: each.ranks for name, each in outputs.items()})
+    ranks = ranks_of(outputs)
     problems = [*silent, *causes.contradictions(start, outputs)]
     problems = problems or [*causes.absent(ranks), *causes.stopped(start, ranks, outputs)]
     if problems:

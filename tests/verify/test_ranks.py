@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpu_node.verify.nodes import RankOutput
 from gpu_node.verify.ranks import Rank, bandwidth, network, ranks_of, rows
 
 STARTED: dict[str, Any] = {
@@ -72,8 +73,10 @@ def test_the_network_of_the_connections() -> None:
 def test_a_row_a_node() -> None:
     """The stage is that of the node's slowest rank; a node without ranks has its own text."""
     output = {
-        "a100-01": [*lines(0, "started", "imported", "small", "done"), *lines(1, "started")],
-        "v100-01": [],
+        "a100-01": RankOutput(
+            ranks=(*lines(0, "started", "imported", "small", "done"), *lines(1, "started"))
+        ),
+        "v100-01": RankOutput(),
     }
     first, second = rows(["a100-01", "v100-01"], ranks_of(output), 29500)
     assert (first.ranks, first.stage, first.device) == ("0-1", "started", "cpu")
