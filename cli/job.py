@@ -117,10 +117,10 @@ def here(name: str, place: str = "") -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError:
-        raise click.UsageError(f"{place}{visible(name)}: {worded(NOT_UTF8, '', _TEXT)}") from None
+        why = NOT_UTF8
     except (OSError, ValueError) as error:
         why = reason(error) if isinstance(error, OSError) else str(error)
-        raise click.UsageError(f"{place}{visible(name)}: {worded(why, '', _TEXT)}") from None
+    raise click.UsageError(f"{place}{visible(name)}: {worded(why, '', _TEXT)}")
 
 
 def launcher_of(inventory: str, limit: Iterable[str], node: str | None) -> str:
