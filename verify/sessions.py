@@ -13,7 +13,6 @@ from gpu_node.facts.ask.session import fresh
 from gpu_node.facts.ask.sudo import is_refusal, why_refused
 from gpu_node.facts.driver.gpu_holders import jobs
 from gpu_node.facts.driver.gpus import SECTIONS, parse_processes
-from gpu_node.facts.probe.bounds import in_words
 from gpu_node.facts.probe.peers import ONE_NAME, SSH_PORT, Peer, are_one, peers_of
 from gpu_node.facts.probe.protocol import MARK, Section, Unreadable, read, render, time_limit
 from gpu_node.facts.probe.request import listed, request_of
@@ -83,8 +82,8 @@ def require_idle(node: Node) -> Node:
     sudo = node.host.data.dict().get("_sudo") is True
     try:
         found = parse_processes(ask(node.host.connector, node.host, _PROCESSES, sudo=sudo))
-    except Exception as error:  # no answer, or one that makes no sense
-        why = f"cannot determine which processes hold its GPUs: {_why(error)}"
+    except Unreadable as error:
+        why = f"cannot determine which processes hold its GPUs: {error}"
         raise Refused(f"{node.name}: {why}") from error
     if held := jobs(found, "verify"):
         raise Refused(
@@ -107,9 +106,9 @@ def look(node: Node, run: str, python: str, names: list[str]) -> Look:
         raise Refused(f"{are_one(f'{known} and {node.name}')}, or share /tmp; next: {ONE_NAME}")
     try:
         return nodes.parse_look(text)
-    except Exception as error:  # no answer, or an invalid one
+    except Unreadable as error:
         who = python or "python3"
-        raise Refused(f"{node.name}: {who}: {_why(error)}; {nodes.NAME_PYTHON}") from error
+        raise Refused(f"{node.name}: {who}: {error}; {nodes.NAME_PYTHON}") from error
 
 
 def rank_output(node: Node, run: str) -> RankOutput:
@@ -119,13 +118,6 @@ def rank_output(node: Node, run: str) -> RankOutput:
         return nodes.parse_rank_output(ask(node.host.connector, node.host, section, node.by_sudo))
     except Unreadable:
         return RankOutput()
-    except Exception as error:  # an invalid answer
-        return RankOutput(problem=_why(error))
-
-
-def _why(error: Exception) -> str:
-    """Return why there is no usable answer."""
-    return str(error) if isinstance(error, Unreadable) else f"not understood: {in_words(error)}"
 
 
 def end(node: Node, run: str) -> tuple[str, ...]:
