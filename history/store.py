@@ -163,11 +163,15 @@ def opened(making: bool = False) -> Iterator[Store]:
         file = folder.path()
         if making:
             folder.made(file)
-        elif not folder.existing(file):
-            raise NothingKept("no report is kept yet", "gpu-node drift INVENTORY keeps one")
-        base = sqlite3.connect(file, timeout=_WAIT_SECONDS, isolation_level=None)
-        with closing(base):
-            yield Store(base)
+        is_there = making or folder.existing(file)
+        if is_there:
+            base = sqlite3.connect(file, timeout=_WAIT_SECONDS, isolation_level=None)
+            with closing(base):
+                store = Store(base)
+                if making or store.version:  # 0 before the first report
+                    yield store
+                    return
+        raise NothingKept("no report is kept yet", "gpu-node drift INVENTORY keeps one")
     except folder.Refused as error:
         raise StoreError(visible(str(error))) from None
     except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
@@ -192,7 +196,7 @@ class Store:
         # A damaged page is an error, and no value of another type.
         self._base.execute("PRAGMA cell_size_check = ON")
         self._base.execute("PRAGMA synchronous = NORMAL")
-        self._check()
+        self.version = self._check()
         self._values: dict[str, int] = {}
 
     def _check(self) -> int:
@@ -228,27 +232,18 @@ class Store:
         if (found := self._one("PRAGMA integrity_check(1)")) != "ok":
             raise sqlite3.DatabaseError(f"malformed: {found}")
 
-    def report_at(self, inventory: str, at: int | None = None) -> Kept | None:
+    def report_at(self, inventory: str, at: int | None = None, order: int = -1) -> Kept | None:
         """Return the last report of an inventory, made at a moment or before it."""
-        if not self._check():
-            return None
         found = self._base.execute(
             "SELECT report.id, at FROM report JOIN inventory ON inventory.id = inventory "
-            "WHERE path = ?1 AND (?2 IS NULL OR at <= ?2) ORDER BY report.id DESC LIMIT 1",
-            (inventory, at),
+            "WHERE path = ?1 AND (?2 IS NULL OR at <= ?2) ORDER BY ?3 * report.id LIMIT 1",
+            (inventory, at, order),
         ).fetchone()
         return None if found is None else Kept(*found)
 
     def first_report(self, inventory: str) -> Kept | None:
         """Return the oldest report that is kept of an inventory."""
-        if not self._check():
-            return None
-        found = self._base.execute(
-            "SELECT report.id, at FROM report JOIN inventory ON inventory.id = inventory "
-            "WHERE path = ? ORDER BY report.id LIMIT 1",
-            (inventory,),
-        ).fetchone()
-        return None if found is None else Kept(*found)
+        return self.report_at(inventory, order=1)
 
     def known(self, inventory: str, report: int | None = None) -> dict[str, Node]:
         """Return what was known of the nodes of an inventory after a report; None: the last one.
@@ -475,8 +470,6 @@ class Store:
 
     def nodes(self, inventory: str) -> list[str]:
         """Return the names of the nodes that kept reports and runs of an inventory have."""
-        if not self._check():
-            return []
         runs = (each.node for each in self._runs(inventory, None))
         return list(dict.fromkeys((*self._nodes(inventory), *runs)))
 
@@ -485,8 +478,6 @@ class Store:
 
         `since`: only those that reports show which were made then or later.
         """
-        if not self._check():
-            return []
         number = self._one("SELECT id FROM inventory WHERE path = ?", inventory)
         times = dict(self._base.execute("SELECT id, at FROM report WHERE inventory = ?", (number,)))
         found = sorted(self._events(number, node), key=lambda each: each[0])
