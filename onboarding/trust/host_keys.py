@@ -128,14 +128,14 @@ def _reason(error: BaseException) -> str:
 
 def pinned(server: Server) -> list[str]:
     """Return the keys, as `kind key`, that known_hosts has for a server's address and name."""
-    text = _read(server.known_hosts)
+    text = known_in(server.known_hosts)
     return list(dict.fromkeys(key for lookup in server.lookups for key in keys_of(text, lookup)))
 
 
 def pinned_newly(server: Server, key: str, keys: Sequence[PKey]) -> list[str]:
     """Return by which names known_hosts has a key of a server only after `pin`."""
-    text = _read(server.known_hosts)
-    new = repinned(text, server.lookups, key, _texts(keys))
+    text = known_in(server.known_hosts)
+    new = repinned(text, server.lookups, key, texts(keys))
     return [
         lookup for lookup in server.lookups if keys_of(new, lookup) and not keys_of(text, lookup)
     ]
@@ -152,7 +152,7 @@ def accepted(
     allowed = [own] if own is not None else given
     offers = [key.fingerprint for key in keys]
     if allowed and not set(allowed) & set(offers):
-        raise ContactError(_not_offered(server, _texts(keys), allowed[0]))
+        raise ContactError(_not_offered(server, texts(keys), allowed[0]))
     return next((each for each in allowed if each in offers), None)
 
 
@@ -196,9 +196,9 @@ def choose(
     `confirm` is None. A key that known_hosts revokes for the server is as good as not offered.
     Raises ContactError where no key is confirmed.
     """
-    offers = _unrevoked(server, _texts(keys), accept)
+    offers = _unrevoked(server, texts(keys), accept)
     for key in offers:
-        if _digest(key) == accept:
+        if digest(key) == accept:
             return key
     known = pinned(server)
     same = [key for key in offers if key in known]
@@ -211,7 +211,7 @@ def choose(
         raise ContactError(_changed(server, changed or known, offers))
     if confirm is None:
         raise ContactError(
-            f"found a host key of {server.at} that is not known ({_shown(offers)}); next: compare "
+            f"found a host key of {server.at} that is not known ({listed(offers)}); next: compare "
             f"it {_with_its_console(server, offers[0])}"
         )
     if not confirm(_question(server, offers)):
@@ -222,26 +222,31 @@ def choose(
 
 def _unrevoked(server: Server, offers: Sequence[str], accept: str | None) -> list[str]:
     """The keys that are not revoked; raises ContactError where none is left or one is accepted."""
-    try:
-        barred = revoked_keys(_read(server.known_hosts), server.lookups)
-    except OSError as error:
-        raise ContactError(f"{GLOBAL}: {worded(reason(error), 'cannot be read')}") from None
+    barred = barred_in(known_in(server.known_hosts), server.lookups)
     left = [key for key in offers if key not in barred]
     out = [key for key in offers if key in barred]
-    if out and (not left or accept in {_digest(key) for key in out}):
+    if out and (not left or accept in {digest(key) for key in out}):
         raise ContactError(
             f"found a host key of {server.at} that is revoked by a @revoked line of "
-            f"{server.known_hosts} ({_shown(out)}: another machine may have that key; nothing was "
+            f"{server.known_hosts} ({listed(out)}: another machine may have that key; nothing was "
             "changed); next: create a new one on the server (ssh-keygen -A, after removing the old "
             "file), or remove the line if it is wrong"
         )
     return left
 
 
+def barred_in(text: str, names: Collection[str]) -> list[str]:
+    """Return the keys that a known_hosts text, or the system's file, revokes for names."""
+    try:
+        return revoked_keys(text, names)
+    except OSError as error:
+        raise ContactError(f"{GLOBAL}: {worded(reason(error), 'cannot be read')}") from None
+
+
 def _not_offered(server: Server, offers: Sequence[str], accept: str) -> str:
     return (
         f"found {accept} (not one of the host keys offered at {server.at}; nothing was changed); "
-        f"allowed: {_shown(offers)}; next: {ON_ITS_CONSOLE} shows on its console which it is"
+        f"allowed: {listed(offers)}; next: {ON_ITS_CONSOLE} shows on its console which it is"
     )
 
 
@@ -253,16 +258,16 @@ def _with_its_console(server: Server, key: str) -> str:
 def _changed(server: Server, known: Sequence[str], offers: Sequence[str]) -> str:
     command = f"gpu-node host-key INVENTORY {server.name} --accept"
     return (
-        f"found a host key of {server.at} that has changed (pinned {_shown(known)} in "
-        f"{server.known_hosts}, offered {_shown(offers)}); next: if it was reinstalled, compare "
+        f"found a host key of {server.at} that has changed (pinned {listed(known)} in "
+        f"{server.known_hosts}, offered {listed(offers)}); next: if it was reinstalled, compare "
         f"{_with_its_console(server, offers[0])}, or for a node of the inventory: {command} "
-        f"{_digest(offers[0])}"
+        f"{digest(offers[0])}"
     )
 
 
 def as_option(server: Server, key: str) -> str:
     """Return the option that gives a server's key, `kind key`."""
-    return f"--accept-host-key {server.name}={_digest(key)}"
+    return f"--accept-host-key {server.name}={digest(key)}"
 
 
 def _question(server: Server, offers: Sequence[str]) -> str:
@@ -272,15 +277,18 @@ def _question(server: Server, offers: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _texts(keys: Sequence[PKey]) -> list[str]:
+def texts(keys: Iterable[PKey]) -> list[str]:
+    """Return keys as known_hosts has them: `kind key`."""
     return [f"{key.get_name()} {key.get_base64()}" for key in keys]
 
 
-def _shown(keys: Collection[str]) -> str:
+def listed(keys: Iterable[str]) -> str:
+    """Return the kinds and fingerprints of keys."""
     return ", ".join(fingerprint(key) for key in keys)
 
 
-def _digest(key: str) -> str:
+def digest(key: str) -> str:
+    """Return the fingerprint of a key, `kind key`, alone."""
     return fingerprint(key).split()[1]
 
 
@@ -290,8 +298,8 @@ def pin(server: Server, key: str, keys: Sequence[PKey]) -> bool:
     Of the keys that were pinned those among `keys`, which are offered, stay. A file that is not
     there is made, with its folder. Raises ContactError where it cannot be written.
     """
-    text = _read(server.known_hosts)
-    return _written(server.known_hosts, text, repinned(text, server.lookups, key, _texts(keys)))
+    text = known_in(server.known_hosts)
+    return written(server.known_hosts, text, repinned(text, server.lookups, key, texts(keys)))
 
 
 def unpin(known_hosts: Path, *names: str) -> bool:
@@ -300,18 +308,20 @@ def unpin(known_hosts: Path, *names: str) -> bool:
     `names` are what it goes by there, as Server.lookups says; lines of others stay byte for byte.
     Raises ContactError where the file cannot be written.
     """
-    text = _read(known_hosts)
-    return _written(known_hosts, text, without(text, names))
+    text = known_in(known_hosts)
+    return written(known_hosts, text, without(text, names))
 
 
-def _read(file: Path) -> str:
+def known_in(file: Path) -> str:
+    """Return a known_hosts file; ContactError where it cannot be read."""
     try:
         return read(file)
     except OSError as error:
         raise ContactError(f"{file}: {worded(reason(error), 'cannot be read')}") from None
 
 
-def _written(file: Path, text: str, new: str) -> bool:
+def written(file: Path, text: str, new: str) -> bool:
+    """Replace a known_hosts file, made with its folder; return whether that changes it."""
     if new == text:
         return False
     try:
