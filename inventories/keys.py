@@ -243,7 +243,7 @@ def examples(model: type[BaseModel], path: KeyPath) -> Iterator[object]:
 def words(model: type[BaseModel], path: KeyPath) -> list[str]:
     """Return the words that the key at a path takes, where it takes some alone."""
     _, field = field_at(model, path)
-    return [] if field is None else [literal for literal in _literals(field.annotation)]
+    return [] if field is None else list(_literals(field.annotation))
 
 
 def _literals(kind: object) -> Iterator[str]:

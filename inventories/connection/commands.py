@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -61,25 +60,6 @@ def _lines(data: bytes) -> list[str]:
     return text.split("\n") if data else []
 
 
-class _Lines:
-    """Makes lines of the parts of a stream; what is no UTF-8 is marked."""
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._begun: list[str] = []
-
-    def take(self, data: bytes, final: bool = False) -> list[str]:
-        """Return the lines that end in `data`; `final` ends the last one."""
-        first, *others = self._decoder.decode(data, final).split("\n")
-        self._begun.append(first)
-        if not others:
-            return [line] if final and (line := "".join(self._begun)) else []
-        *between, last = others
-        ended = ["".join(self._begun), *between]
-        self._begun = [last]
-        return [*ended, last] if final and last else ended
-
-
 class _Ends:
     """The first lines of an answer as they end, then its last ones, and how many are between.
 
@@ -87,23 +67,32 @@ class _Ends:
     """
 
     def __init__(self) -> None:
-        self._streams = {"stdout": _Lines(), "stderr": _Lines()}
+        # The parts of each stream's line that has not ended.
+        self._begun: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
         self._count = 0
         self._last: deque[tuple[str, str]] = deque(maxlen=_LAST)
 
-    def take(self, stream: str, data: bytes, final: bool = False) -> Iterator[tuple[str, str]]:
+    def take(self, stream: str, data: bytes) -> Iterator[tuple[str, str]]:
         """Yield the first lines as they end in a part."""
-        for line in self._streams[stream].take(data, final):
-            self._count += 1
-            if self._count <= _FIRST:
-                yield stream, line
-            else:
-                self._last.append((stream, line))
+        first, *others = data.split(b"\n")
+        self._begun[stream].append(first)
+        for begun in others:
+            yield from self._ended(stream)
+            self._begun[stream] = [begun]
+
+    def _ended(self, stream: str) -> Iterator[tuple[str, str]]:
+        line = b"".join(self._begun[stream]).decode("utf-8", "replace")
+        self._count += 1
+        if self._count <= _FIRST:
+            yield stream, line
+        else:
+            self._last.append((stream, line))
 
     def rest(self) -> Iterator[tuple[str, str]]:
         """Yield what has no end of line, and the last lines after the number of those left out."""
-        for stream in self._streams:
-            yield from self.take(stream, b"", final=True)
+        for stream, parts in self._begun.items():
+            if any(parts):
+                yield from self._ended(stream)
         if more := max(self._count - _FIRST - len(self._last), 0):
             yield "stdout", f"... ({more} more lines)"
         yield from self._last

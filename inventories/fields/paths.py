@@ -8,9 +8,7 @@ from typing import Annotated
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StrictInt,
     ValidationInfo,
@@ -30,6 +28,7 @@ from gpu_node.inventories.fields.kinds import (
     matching,
     require_once,
 )
+from gpu_node.inventories.model import Model
 
 # The word for the machine that all this runs on, where the name of a node may stand.
 CONTROLLER = "controller"
@@ -208,10 +207,8 @@ Kept = Annotated[
 ]
 
 
-class Backup(BaseModel):
+class Backup(Model):
     """What a copy deletes or overwrites is kept: of `keep` runs, and of one run `max` bytes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     keep: Kept = Field(default=3, title="for how many runs deleted and changed files are kept")
     max: Size = Field(default=5 << 30, title="the size that the kept files of one run may have")
@@ -221,10 +218,8 @@ class Backup(BaseModel):
 WRITTEN_BY_OTHERS = 0o022
 
 
-class Directory(BaseModel):
+class Directory(Model):
     """A directory that is wanted, and what is wanted of it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: Folder = Field(title="a directory that exists on the node")
     owner: User | None = Field(default=None, title="its owner")
