@@ -57,13 +57,15 @@ def own_keys(server: Server) -> Iterator[list[PKey]]:
 def public_key(server: Server) -> str:
     """Return the public key to let in, as `kind key comment`: the first one that logs in.
 
-    Raises ContactError where there is none, its file cannot be read, or the file beside the private
-    key is another key's.
+    Raises ContactError where there is none, or its file cannot be read.
     """
     if server.key is not None:
         return _public_of(server.key)
     with own_keys(server) as keys:
-        found = [f"{key.get_name()} {key.get_base64()} {_comment(key)}".strip() for key in keys]
+        found = [
+            f"{key.get_name()} {key.get_base64()} {getattr(key, 'comment', '') or ''}".strip()
+            for key in keys
+        ]
     # A key with a passphrase is of use through an agent alone, and that one has none.
     if not found:
         raise ContactError(
@@ -100,14 +102,17 @@ def _loaded(files: list[Path]) -> list[PKey]:
 
 
 def _public_of(file: Path) -> str:
-    beside = file.with_name(f"{file.name}.pub")
-    public = _first_key(file, beside) if beside.is_file() else ""
+    """Return the public key of a private one, with the comment of the file beside it.
+
+    Of a key with a passphrase it is what that file has; a file of another key is passed over.
+    """
+    public = _first_key(file.with_name(f"{file.name}.pub"))
     try:
         key = load_key_with_certificate(str(file), allow_prompt=False)
     except OSError as error:
         problem = worded(reason(error), "cannot be read")
     except (PyinfraError, SSHException, ValueError):
-        if public and file.exists():  # its passphrase is needed to compare them
+        if public and file.exists():
             return public
         problem = (
             "found no private key, or one that has a passphrase; next: put its public key beside "
@@ -118,37 +123,23 @@ def _public_of(file: Path) -> str:
         )
     else:
         own = f"{key.get_name()} {key.get_base64()}"
-        if not public or public.split()[:2] == own.split():
-            return public or own
-        problem = (
-            f"found a key that does not belong to {beside}; next: create that one again: "
-            f"{_anew(file)}"
-        )
+        return public if public.split()[:2] == own.split() else own
     raise ContactError(f"{file}: {problem}")
 
 
-def _first_key(private: Path, file: Path) -> str:
-    """The line of the public key's file that lies beside the private one."""
+def _first_key(file: Path) -> str:
+    """Return the public key in a file; empty where it has none."""
     try:
         lines = lines_of(file.read_text(encoding="utf-8", errors="replace"))
-    except OSError as error:
-        raise ContactError(f"{file}: {worded(reason(error), 'cannot be read')}") from None
+    except OSError:
+        return ""
     words = next((line.split(None, 2) for line in lines if line.strip()), [])
-    if len(words) < 2 or not words[1].startswith("AAAA"):
-        raise ContactError(
-            f"{file}: found no public key (it is not one); next: create it again: {_anew(private)}"
-        )
-    return " ".join(words).strip()
+    return " ".join(words).strip() if words[1:] and words[1].startswith("AAAA") else ""
 
 
 def _anew(private: Path) -> str:
     """What writes a public key's file beside the private one."""
     return f"ssh-keygen -y -f {shlex.quote(str(private))} >{shlex.quote(f'{private}.pub')}"
-
-
-def _comment(key: PKey) -> str:
-    """Of a key of the agent."""
-    return str(getattr(key, "comment", "") or "")
 
 
 def install_key(session: Session, public: str) -> bool:
