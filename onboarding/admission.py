@@ -42,7 +42,7 @@ from gpu_node.onboarding.forecast import forecast
 from gpu_node.onboarding.inventory_files import Site, known_hosts
 from gpu_node.onboarding.joining import stages_of
 from gpu_node.onboarding.journal import Journal
-from gpu_node.onboarding.preflight import Answers, look
+from gpu_node.onboarding.preflight import look
 from gpu_node.onboarding.trust import host_keys as contact
 from gpu_node.onboarding.trust.host_keys import Server
 from gpu_node.onboarding.trust.keys import install_key, public_key
@@ -206,9 +206,7 @@ class Admission:
         The first contact puts this machine's key on the server, and its host key into known_hosts.
         """
         text, given = self.site.text(), self.journal
-        trial = expected(
-            self.cluster, given.name, given.address, given.user, given.port, given.group
-        )
+        trial = expected(self.cluster, given)
         if trial is None:
             check_place(self.cluster, text, given.name, given.address)
         else:
@@ -356,7 +354,7 @@ class Admission:
         )
         refused, new = None, ""
         try:
-            proposal = self._proposal(looked)
+            proposal = proposed(self.cluster, given, looked.gpus, looked.interface)
             new = composed(self.site.file, text, proposal)
         except Refusal as error:
             refused = error
@@ -387,19 +385,6 @@ class Admission:
         if any(used.get(key) != level.get(key) for key in ("ssh_key", "ssh_known_hosts_file")):
             found = f"group {proposal.group} with its own ssh key or known_hosts"
             raise Stopped(worded(found, then=f"give --group {proposal.group}"))
-
-    def _proposal(self, looked: Answers) -> Proposal:
-        given = self.journal
-        return proposed(
-            self.cluster,
-            given.name,
-            given.address,
-            looked.gpus,
-            given.user,
-            given.port,
-            given.group,
-            looked.interface,
-        )
 
     def _enter(self, session: Session, text: str, new: str, proposal: Proposal) -> None:
         """Show the new entry, and write it unless the file has changed meanwhile."""

@@ -16,6 +16,7 @@ from gpu_node.inventories.servers_csv import wrong
 from gpu_node.inventories.wanted import NO_GPU
 from gpu_node.inventories.yaml.edit import EditError, with_group, with_host
 from gpu_node.onboarding.errors import Refusal
+from gpu_node.onboarding.journal import Journal
 
 # A placeholder for the group of a machine whose GPUs are not known yet.
 _UNKNOWN_GROUP = "GROUP"
@@ -137,21 +138,15 @@ def entered(cluster: Cluster, name: str, address: str) -> bool:
 
 
 def proposed(
-    cluster: Cluster,
-    name: str,
-    address: str,
-    gpus: Sequence[str],
-    user: str = "root",
-    port: int = 22,
-    group: str | None = None,
-    interface: str | None = None,
+    cluster: Cluster, given: Journal, gpus: Sequence[str], interface: str | None = None
 ) -> Proposal:
-    """Return the entry for a machine that was looked at.
+    """Return the entry for a machine that was looked at, and that `given` says how to reach.
 
-    `gpus` are its GPUs, each by its PCI id (0x1db6) or by nvidia-smi's name; `user` and `port` are
-    how it was reached; `interface` is the one that carries `address`, None where it is unknown.
+    `gpus` are its GPUs, each by its PCI id (0x1db6) or by nvidia-smi's name; `interface` is the one
+    that carries its address, None where it is unknown.
     Refusal: there is no group for it, or its name or address is taken.
     """
+    name, address, group = given.name, given.address, given.group
     if entered(cluster, name, address):
         raise Refusal(worded(shown(name), f"{cluster.file} has it already", "another name"))
     found: Gpus | None = None
@@ -169,7 +164,7 @@ def proposed(
     level = cluster.level(choice.group)
     for key, value, reason in (
         *(_own_gpu(level, found, choice) if found and choice.new is None else ()),
-        *_own_ssh(level, user, port),
+        *_own_ssh(level, given.user, given.port),
         *_own_network(level, interface),
     ):
         own[key] = value
@@ -177,21 +172,23 @@ def proposed(
     return Proposal(name, address, choice.group, choice.new, own, tuple(reasons))
 
 
-def expected(
-    cluster: Cluster, name: str, address: str, user: str, port: int, group: str | None
-) -> Proposal | None:
+def expected(cluster: Cluster, given: Journal) -> Proposal | None:
     """Return the least that is written for a machine, before it is examined.
 
     None without a group: its GPUs decide it later.
     Raises Refusal for a group that does not exist, and that no GPU model would create.
     """
+    group = given.group
     if group is None:
         return None
     if group not in cluster.groups and group not in map(_named_after, known_models()):
         raise _no_group(group, cluster.groups)
-    own: dict[str, object] = {"address": address, "group": group}
-    own.update({key: value for key, value, _ in _own_ssh(cluster.level(group), user, port)})
-    return Proposal(name, address, group, None if group in cluster.groups else {}, own, ())
+    own: dict[str, object] = {"address": given.address, "group": group}
+    ssh = _own_ssh(cluster.level(group), given.user, given.port)
+    own.update({key: value for key, value, _ in ssh})
+    return Proposal(
+        given.name, given.address, group, None if group in cluster.groups else {}, own, ()
+    )
 
 
 def check_place(cluster: Cluster, text: str, name: str, address: str) -> None:

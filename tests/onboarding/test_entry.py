@@ -12,6 +12,7 @@ from gpu_node.drift.tables import short_model
 from gpu_node.inventories.schema import load
 from gpu_node.onboarding.entry import Proposal, composed, entered, proposed
 from gpu_node.onboarding.errors import Refusal
+from gpu_node.onboarding.journal import Journal
 
 FILE = """\
 cluster: c
@@ -45,8 +46,9 @@ def ask(folder: Path, gpus: list[str], file: str = FILE, **changes: Any) -> Prop
     """The proposal for v100-02 at 192.0.2.6, and it fits into the file."""
     path = folder / "site.yml"
     path.write_text(file)
-    values = {"name": "v100-02", "address": "192.0.2.6", **changes}
-    proposal = proposed(load(path), gpus=gpus, **values)
+    interface = changes.pop("interface", None)
+    reached = {"name": "v100-02", "address": "192.0.2.6", "user": "root", "port": 22, **changes}
+    proposal = proposed(load(path), Journal(**reached), gpus, interface)
     text = composed(path, file, proposal)
     assert path.read_text() == file
     path.write_text(text)
@@ -305,7 +307,8 @@ def test_every_gpu_of_the_tables_has_a_group(tmp_path: Path) -> None:
     path.write_text(FILE)
     cluster = load(path)
     for device, name in models_by_id().items():
-        proposal = proposed(cluster, "new", "192.0.2.6", [device] * 2)
+        given = Journal(name="new", address="192.0.2.6", user="root", port=22)
+        proposal = proposed(cluster, given, [device] * 2)
         new = proposal.new_group
         model = new["gpu"]["model"] if new else proposal.group.upper()  # type: ignore[index]
         assert model == short_model(name)
