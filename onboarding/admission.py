@@ -344,13 +344,10 @@ class Admission:
         looked = look(
             lambda script, seconds: session.as_root(script, seconds).out,
             str(self.site.inventory) if self.cluster.hosts else None,
-            given.name,
-            given.address,
-            given.port,
+            given,
             [host_key],
             tuple(map(str, folders)),
             self._level(),
-            given.group,
         )
         refused, new = None, ""
         try:

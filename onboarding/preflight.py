@@ -25,6 +25,7 @@ from gpu_node.inventories.connection import known_hosts as pinned
 from gpu_node.inventories.wanted import NetworkWanted, NodeWanted, unset
 from gpu_node.onboarding.errors import Stopped
 from gpu_node.onboarding.inventory_files import known_hosts
+from gpu_node.onboarding.journal import Journal
 
 # Runs sh on the server, as root, for at most so many seconds; returns the lines of its output.
 Run = Callable[[str, int], list[str]]
@@ -57,7 +58,10 @@ class Answers:
         What the inventory turns off counts here: an option disarms no guard. So does what is unread
         of SSH, where the inventory does not name SSH.
         """
-        name, nothing = self.nodes.name, _nothing(self.newcomer.address)
+        name, nothing = (
+            self.nodes.name,
+            NodeWanted.from_data({"ssh_hostname": self.newcomer.address}),
+        )
         wanted = wanted or nothing
         wanted = wanted.model_copy(update={"checks": None, "ssh": wanted.ssh or unset("ssh")})
         judged = judge({name: Judged(self.state, wanted, self.nodes)})
@@ -87,33 +91,32 @@ class Answers:
 def look(
     run: Run,
     inventory: str | None,
-    name: str,
-    address: str,
-    port: int = SSH_PORT,
+    given: Journal,
     host_keys: Sequence[str] = (),
     folders: tuple[str, ...] = (),
     wanted: Mapping[str, Any] | None = None,
-    group: str | None = None,
 ) -> Answers:
-    """Ask a server and the nodes of an inventory (its .py) whether it can be node `name`.
+    """Ask a server and the nodes of an inventory (its .py) whether it can be a node.
 
-    `inventory` is None where it has no node yet, and would be refused as one without any.
+    `inventory` is None where it has no node yet, and would be refused as one without any; `given`
+    is how the server is reached.
     `host_keys` are those of the server that were accepted, `type key` each; `folders` are to be
-    filled, `wanted` has the inventory's proxy and training user, and `group` is the one that was
-    given. A node of that very name is left out: it is the server itself. What `run` raises is
-    raised; so is PyinfraError where the inventory cannot be used.
+    filled, and `wanted` has the inventory's proxy and training user. A node of that very name is
+    left out: it is the server itself. What `run` raises is raised; so is PyinfraError where the
+    inventory cannot be used.
     """
+    name, address = given.name, given.address
     data = all_data(inventory) if inventory else {}
     data = {each: values for each, values in data.items() if each != name}
     newcomer = Newcomer(
         address=address,
         addresses=_resolved(address) or (),
-        group=group,
+        group=given.group,
         host_keys=tuple(host_keys),
         pinned={each: _pinned(each, values) for each, values in data.items()},
         here=_resolved(name),
     )
-    own, nodes = Peer(name=name, address=address, port=port), _peers(data)
+    own, nodes = Peer(name=name, address=address, port=given.port), _peers(data)
     asked = _asked(_OF_SERVER, nodes, Joining(own, nodes, newcomer.pinned, folders, wanted or {}))
     if wanted and (user := wanted.get("launcher_user")):
         request = ProbeRequest(user=user, trains_apart=True)
@@ -134,10 +137,6 @@ def look(
         return Answers(around, newcomer, parse_part(answer), silent)
     except Exception as error:  # as of a member
         raise Stopped(not_understood(error)) from error
-
-
-def _nothing(address: str) -> NodeWanted:
-    return NodeWanted.from_data({"ssh_hostname": address})
 
 
 def _asked(names: tuple[str, ...], nodes: tuple[Peer, ...], joining: Joining) -> list[Section]:
@@ -165,18 +164,13 @@ def _members(
     inventory: str | None, names: list[str], asked: Sequence[Section]
 ) -> dict[str, NodeState | str]:
     """Return each node's state, or why there is none."""
-    answers = ask_each(inventory, names, asked) if inventory and names else {}
-    return {
-        name: answer if isinstance(answer, str) else _member(answer)
-        for name, answer in answers.items()
-    }
-
-
-def _member(readings: Readings) -> NodeState | str:
-    try:
-        return parse_part(readings)
-    except Exception as error:  # of whatever class: an answer of the node's made it
-        return not_understood(error)
+    members: dict[str, NodeState | str] = {}
+    for name, answer in (ask_each(inventory, names, asked) if inventory and names else {}).items():
+        try:
+            members[name] = answer if isinstance(answer, str) else parse_part(answer)
+        except Exception as error:  # of whatever class: an answer of the node's made it
+            members[name] = not_understood(error)
+    return members
 
 
 def _peers(data: Mapping[str, Mapping[str, Any]]) -> tuple[Peer, ...]:

@@ -15,10 +15,13 @@ from gpu_node.facts.node import sections
 from gpu_node.facts.probe.protocol import Reading, Readings, Section
 from gpu_node.inventories.wanted import NodeWanted
 from gpu_node.onboarding import preflight
+from gpu_node.onboarding.journal import Journal
 from tests.facts.preflight import REQUEST
 from tests.shells import as_lines, run
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIARmLr1ddHzaKTPq6utmFfI2IbnTs+x/MRBmhf4hpqgQ"
+
+GIVEN = Journal(name="v100-02", address="192.0.2.12", user="root", port=22)
 
 
 @pytest.fixture
@@ -52,7 +55,7 @@ def _here(script: str, seconds: int) -> list[str]:
 
 
 def _look(run: preflight.Run = _here) -> list[Finding]:
-    looked = preflight.look(run, "site.py", "v100-02", "192.0.2.12", host_keys=["ssh-rsa A"])
+    looked = preflight.look(run, "site.py", GIVEN, host_keys=["ssh-rsa A"])
     return looked.report().hosts["v100-02"].findings
 
 
@@ -91,7 +94,7 @@ def test_the_training_user_is_there(cluster: dict[str, Any], user: str) -> None:
     """Without that account no key and no environment could be made: the server does not join."""
     wanted = NodeWanted.from_data({"ssh_hostname": "192.0.2.12", "launcher_user": user})
     level = {"launcher_user": user}
-    looked = preflight.look(_here, "site.py", "v100-02", "192.0.2.12", wanted=level)
+    looked = preflight.look(_here, "site.py", GIVEN, wanted=level)
     found = looked.report(wanted).hosts["v100-02"].findings
     missing = [each for each in found if each.rule == "env.user-missing"]
     assert [each.subject for each in missing if bars_joining(each)] == [user] * (user != "root")
