@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import yaml
-from typing_extensions import Self
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from gpu_node.inventories.atomic_write import replace
@@ -36,24 +35,18 @@ class EditError(Exception):
 
 
 class _Uneditable(ValueError):
-    """What of a text cannot be edited, and on which line."""
+    """What of a text cannot be edited, and on which line, which parsers count from 0.
 
-    def __init__(self, what: str, line: int = 0) -> None:
+    `then` is what to do before it takes another entry.
+    """
+
+    def __init__(self, what: str, line: int = -1, then: str = "") -> None:
         super().__init__(what)
-        self.line = line
-
-    @classmethod
-    def on(cls, line: int, what: str) -> Self:
-        """Name the line, which parsers count from 0."""
-        return cls(what, line + 1)
+        self.line, self.then = line + 1, then
 
     def error(self, then: str) -> EditError:
         """Return the problem with the next step."""
         return EditError(worded(str(self), then=then), self.line)
-
-
-class _InBraces(_Uneditable):
-    """A section, or the whole file, that has no lines to put one between."""
 
 
 class _Entry(NamedTuple):
@@ -140,11 +133,9 @@ def _with(text: str, section: str, name: str, entry: Mapping[str, object]) -> st
             raise EditError(f"{section}: {worded(shown(name), 'there already', 'another name')}")
         new = _whole_lines(text, lambda body: _put(body, section, name, entry))
         return _checked(new, section, name, (rest, [_content(yaml.compose(json.dumps(entry)))]))
-    except _InBraces as error:
-        then = "write it as a block, each entry on a separate line, and run this again"
-        raise error.error(then) from None
     except _Uneditable as error:
-        raise error.error(f"add manually, under {section}: {_pair(name, entry)}") from None
+        then = error.then or f"add manually, under {section}: {_pair(name, entry)}"
+        raise error.error(then) from None
 
 
 def _whole_lines(text: str, change: Callable[[str], str]) -> str:
@@ -197,19 +188,21 @@ def _without_braces(text: str, section: str) -> str:
         return text
     start, end = holder.value.start_mark.index, holder.value.end_mark.index
     if not re.fullmatch(r"\{\s*\}", text[start:end]):  # an anchor, a tag or a comment is there
-        raise _in_braces(section, holder)
+        raise _in_braces(section, holder.line)
     return text[:start].rstrip() + text[end:]
 
 
-def _in_braces(section: str, holder: _Entry) -> _InBraces:
-    return _InBraces.on(holder.line, f"{section} in one {{...}}")
+def _in_braces(what: str, line: int) -> _Uneditable:
+    """Return the error of a section, or the whole file, that has no lines to put one between."""
+    then = "write it as a block, each entry on a separate line, and run this again"
+    return _Uneditable(f"{what} in one {{...}}", line, then)
 
 
 def _sections(text: str) -> Mapping[str, _Entry]:
     """Return what is at the top of the text, by its keys."""
     root = _composed(text)
     if not isinstance(root, MappingNode) or root.flow_style:
-        raise _InBraces.on(0, "the whole file in one {...}")
+        raise _in_braces("the whole file", 0)
     return {str(key.value): _Entry(key, value) for key, value in root.value}
 
 
@@ -217,11 +210,11 @@ def _entries(section: str, holder: _Entry) -> list[_Entry]:
     """Return the entries of a section, each of which has lines of its own."""
     node = holder.value
     if holder.is_flow and node.value:
-        raise _in_braces(section, holder)
+        raise _in_braces(section, holder.line)
     if isinstance(node, MappingNode):
         return [_Entry(key, value) for key, value in node.value]
     if not isinstance(node, ScalarNode) or node.value:
-        raise _Uneditable.on(holder.line, f"{section} without a mapping of names")
+        raise _Uneditable(f"{section} without a mapping of names", holder.line)
     return []
 
 
@@ -273,7 +266,7 @@ def _line_start(text: str, entry: _Entry) -> int:
     key = int(entry.key.start_mark.index)
     start = max(text.rfind("\n", 0, key), text.rfind("\r", 0, key)) + 1
     if text[start:key].strip(" "):
-        raise _Uneditable.on(entry.line, "another value on the same line")
+        raise _Uneditable("another value on the same line", entry.line)
     return start
 
 
@@ -293,7 +286,7 @@ def _behind(text: str, entry: _Entry) -> int:
     if not text[:place].endswith(("\n", "\r")):
         rest = _LINE.match(text, place)
         if not rest or not re.fullmatch(r"\s*:?\s*(#.*)?\s*", rest[0]):
-            raise _Uneditable.on(entry.line, "another value on the same line")
+            raise _Uneditable("another value on the same line", entry.line)
         place = rest.end()
     for row in _LINE.finditer(text, place):
         comment = row[0].lstrip(" ")
@@ -332,7 +325,7 @@ def _split(text: str, section: str, name: str) -> _Contents:
     """
     root = _composed(text)
     if not isinstance(root, MappingNode):
-        raise _Uneditable.on(0, "no mapping")
+        raise _Uneditable("no mapping", 0)
     rest: list[object] = [root.tag]
     own: list[object] = []
     for key, value in root.value:
@@ -351,9 +344,7 @@ def _content(node: Node | None) -> object:
     if isinstance(node, MappingNode):
         for key, _ in node.value:
             if key.tag.endswith(":merge"):
-                raise _Uneditable.on(
-                    key.start_mark.line, "a merged mapping (<<), which is not edited"
-                )
+                raise _Uneditable("a merged mapping (<<), which is not edited", key.start_mark.line)
         return node.tag, [(_content(key), _content(value)) for key, value in node.value]
     if isinstance(node, SequenceNode):
         return node.tag, [_content(each) for each in node.value]
@@ -365,11 +356,11 @@ def _composed(text: str) -> Node | None:
     try:
         return yaml.compose(text, Loader=AliasFreeLoader)
     except Refused as error:
-        raise _Uneditable(error.found, error.line) from None
+        raise _Uneditable(error.found, error.line - 1) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _Uneditable.on(
-            mark.line if mark else 0, f"text that is not YAML ({error.problem})"
+        raise _Uneditable(
+            f"text that is not YAML ({error.problem})", mark.line if mark else 0
         ) from None
     except (yaml.YAMLError, RecursionError):
-        raise _Uneditable.on(0, "text that is not YAML") from None
+        raise _Uneditable("text that is not YAML", 0) from None
