@@ -171,15 +171,8 @@ class Admission:
     def server(self) -> Server:
         """The server, and how the inventory reaches it."""
         given, level = self.journal, self._level()
-        key = level.get("ssh_key")
-        return Server(
-            name=given.name,
-            address=given.address,
-            port=given.port,
-            user=given.user,
-            known_hosts=known_hosts(level),
-            key=Path(str(key)) if key else None,
-        )
+        key = Path(str(path)) if (path := level.get("ssh_key")) else None
+        return Server(given.name, given.address, given.port, given.user, known_hosts(level), key)
 
     def _level(self) -> Data:
         """Return the inventory's data about the server: of its entry, or else of its group."""

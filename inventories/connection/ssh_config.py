@@ -81,12 +81,6 @@ class BadConfig(SSHException):
     """An ssh_config that pyinfra cannot use; str() begins with the file."""
 
 
-def _check_kind(file: Path) -> None:
-    """Raise OSError for what pyinfra would wait for, or not end to read: a named pipe, a folder."""
-    if file.exists() and str(file) != os.devnull:
-        content(file)
-
-
 def settings(name: str, file: str | None = None) -> dict[str, Any]:
     """Return what ssh_config has for a name, by lower-case keys; nothing without a file.
 
@@ -94,7 +88,9 @@ def settings(name: str, file: str | None = None) -> dict[str, Any]:
     """
     shown = file or _DEFAULT_FILE
     try:
-        _check_kind(Path(shown).expanduser())
+        path = Path(shown).expanduser()
+        if path.exists() and str(path) != os.devnull:
+            content(path)  # not what pyinfra would wait for, or not end to read: a named pipe
         options = parsed(shown).lookup(name)
     except UnicodeDecodeError:
         problem = worded(NOT_UTF8, "", "text")
