@@ -66,7 +66,11 @@ def connected(servers: tuple[Sshd, Sshd], known: str, more: str = "") -> str:
     """Probe the node through the jump host; return its answer, or why there is none."""
     home = servers[0].home.parent
     (home / ".ssh" / "known_hosts").write_text(known)
-    data = configured(servers, more)
+    return probed(home, configured(servers, more))
+
+
+def probed(home: Path, data: dict[str, Any]) -> str:
+    """Probe a node with this host data; return its answer, or why there is none."""
     (home / "nodes.py").write_text(f"hosts = [('n', {data!r})]\n")
     answer = ask_each(str(home / "nodes.py"), (), [Section("one", "echo here")])["n"]
     return answer.sections["one"].require() if isinstance(answer, Readings) else answer
@@ -162,9 +166,7 @@ def by_both(servers: tuple[Sshd, Sshd], second: Sshd, known: str, is_nested: boo
         f"Host last\n  HostName 127.0.0.1\n  User root\n  Port {second.port}\n{also}"
         f"Host *\n  IdentityFile {home}/.ssh/id_ecdsa\n"
     )
-    (home / "nodes.py").write_text(f"hosts = [('n', {data!r})]\n")
-    answer = ask_each(str(home / "nodes.py"), (), [Section("one", "echo here")])["n"]
-    return answer.sections["one"].require() if isinstance(answer, Readings) else answer
+    return probed(home, data)
 
 
 @pytest.mark.parametrize("is_nested", [False, True])
@@ -249,9 +251,7 @@ def test_a_jump_host_that_is_no_way(servers: tuple[Sshd, Sshd], way: str, says: 
     data = configured(servers)
     home = servers[0].home.parent
     Path(data["ssh_config_file"]).write_text(f"Host node\n  HostName 127.0.0.1\n  {way}\n")
-    (home / "nodes.py").write_text(f"hosts = [('n', {data!r})]\n")
-    error = ask_each(str(home / "nodes.py"), (), [Section("one", "echo here")])["n"]
-    assert isinstance(error, str) and says in error
+    assert says in probed(home, data)
 
 
 def test_no_jump_host(servers: tuple[Sshd, Sshd]) -> None:
@@ -260,6 +260,4 @@ def test_no_jump_host(servers: tuple[Sshd, Sshd]) -> None:
     home = jump.home.parent
     data = configured(servers) | {"ssh_key": str(home / ".ssh" / "id_ecdsa")}
     Path(data["ssh_config_file"]).write_text("Host node\n  HostName 127.0.0.1\n  ProxyJump none\n")
-    (home / "nodes.py").write_text(f"hosts = [('n', {data!r})]\n")
-    answer = ask_each(str(home / "nodes.py"), (), [Section("one", "echo here")])["n"]
-    assert isinstance(answer, Readings) and jump.attempts == []
+    assert probed(home, data) == "here" and jump.attempts == []
