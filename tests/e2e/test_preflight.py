@@ -14,6 +14,7 @@ from gpu_node.drift.engine.registry import RULES
 from gpu_node.drift.network.rules_newcomer import route_to, way
 from gpu_node.lab import nodes, roster
 from gpu_node.onboarding import preflight
+from gpu_node.onboarding.journal import Journal
 from gpu_node.onboarding.preflight import Answers
 from tests.e2e.conftest import APT_NODE, WriteInventory, let_in
 from tests.e2e.on_lab import changed, manifest, on
@@ -51,9 +52,8 @@ def bare() -> str:
 @pytest.fixture
 def look(bare: str, inventory: WriteInventory) -> Look:
     """Return the pre-flight check of v100-02 with the lab's nodes."""
-    path = inventory({})
-
-    return lambda: preflight.look(_run, path, name=APT_NODE, address=ADDRESS, host_keys=[bare])
+    path, given = inventory({}), Journal(name=APT_NODE, address=ADDRESS, user="root", port=22)
+    return lambda: preflight.look(_run, path, given, host_keys=[bare])
 
 
 @contextmanager
