@@ -13,7 +13,7 @@ from tests.test_words import WORDS
     [
         ("drift", "nouveau holds the GPUs, so the nvidia module finds none"),
         ("drift", "run modprobe nvidia"),
-        ("inventories", "; separate columns by a comma, not {word}"),
+        ("inventories", ", did you mean {close}?"),
         ("deploy", "Disable nouveau"),
         ("cli", "Show the facts of all nodes as well."),
     ],
