@@ -597,9 +597,10 @@ class _Making:
         """Return the lines of the hostfile, none where no host is named; or unknown nodes."""
         is_named, usual = launch.role("hostfile") is not None, launch.row.defaults.get("hostfile")
         found = next((each for each in self.state.files or () if each.path == path), None)
-        if is_named and found is None:  # It was not asked: any node may be in it.
+        if is_named and found is None:  # It was not asked: any node with GPUs may be in it.
             self.job.unread.append(path or "the hostfile")
-            return dict.fromkeys((self.launcher, *(peer.name for peer in self.peers)))
+            others = [peer.name for peer in self.peers if peer.gpus != 0]
+            return dict.fromkeys((self.launcher, *others))
         is_missing = found is None or found.problem == "missing"
         is_alone = is_missing and (bool(usual) or not is_named)
         if is_named and is_alone:

@@ -155,6 +155,13 @@ def test_any_text_is_a_file(text: str) -> None:
     assert job_of(job, "a", {"a": state}, []).members == {"a": None}
 
 
+def test_a_hostfile_that_was_not_asked() -> None:
+    """Any node may be in it but those without a GPU."""
+    peers = [Peer(name=name, address=f"192.0.2.{at}", gpus=at) for at, name in enumerate("cab")]
+    given = Given(of_words(["deepspeed", "--hostfile", "hostfile", "x.py"]), None)
+    assert job_of(given, "a", {}, peers).members == {"a": None, "b": None}
+
+
 def test_many_hosts_of_many_slots() -> None:
     """Slots are ranges, and so is what --include, --exclude and --num_gpus leave of them."""
     hosts = {f"a{number}": configs.MOST_GPUS for number in range(500)}
