@@ -88,7 +88,7 @@ def logs(given: tuple[str, ...]) -> tuple[list[Log], list[str]]:
             except OSError as error:
                 raise LogError(path, reason(error), "check its mode and owner") from None
             if why and len(given) == 1:
-                raise LogError(path, why, "unpack or convert it")
+                raise LogError(path, why, "unpack it, or convert it: iconv -f UTF-16 -t UTF-8 LOG")
             if why:
                 left.append(f"{path}: {why}")
             else:

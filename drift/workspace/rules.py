@@ -8,6 +8,7 @@ from shlex import quote
 from gpu_node.drift.engine.nodes import Nodes
 from gpu_node.drift.engine.rule import At, Fault, check
 from gpu_node.drift.engine.subject import Path
+from gpu_node.drift.env.training_user import missing_user
 from gpu_node.drift.nccl.environment_copy import can_install_rsync, is_asked_to_copy
 from gpu_node.drift.nccl.environment_copy import missing as missing_environments
 from gpu_node.drift.units import size
@@ -35,7 +36,9 @@ def directory(at: At) -> Iterator[Fault]:
             yield _of_home(each, account)
             continue
         elif unlike := lacking(state, each):
-            yield _fault(each, unlike, fixable=True)
+            # Else the deploy would leave it half-made: env.user-missing comes first.
+            has_owner = each.owner is None or each.owner != missing_user(at.node)
+            yield replace(_fault(each, unlike, fixable=True), fixable=has_owner)
         if state is not None and state.is_directory and each.recursive:
             yield from _below(at.node.workspace, each)
 

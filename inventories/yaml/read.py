@@ -1,5 +1,6 @@
 """YAML with the line of every value, and without the surprises of YAML 1.1."""
 
+import codecs
 import errno
 import json
 import re
@@ -110,6 +111,8 @@ def _text(file: Path) -> str:
         line = raw.count(b"\n", 0, error.start) + 1
         name = shlex.quote(file.name)
         then = f"save it as UTF-8: file -i {name} names its encoding, and iconv changes it"
+        if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            then = f"save it as UTF-8: iconv -f UTF-16 -t UTF-8 {name} >NEW.yml"
         problem = Problem((), NOT_UTF8, f"{raw[error.start]:#04x}", "a cluster file (YAML)", then)
         raise InventoryError([problem.at(file, line)]) from None
 

@@ -49,7 +49,7 @@ def test_a_log_with_zeros_is_a_text(tmp_path: Path) -> None:
 def test_a_packed_file_is_refused(tmp_path: Path, data: bytes) -> None:
     """But for gzip."""
     (tmp_path / "a.log").write_bytes(data)
-    with pytest.raises(LogError, match=r"not a text.*next: unpack or convert it"):
+    with pytest.raises(LogError, match=r"not a text.*next: unpack it, or convert it"):
         logs((str(tmp_path / "a.log"),))
 
 
