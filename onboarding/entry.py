@@ -290,9 +290,8 @@ def _new(cluster: Cluster, gpus: Gpus) -> _Choice:
         why = f"no group can be called {group}, as a host is"
         raise Refusal(worded(str(gpus), why, "", "name one: --group"))
     settings = {"gpu": {"model": model, "count": gpus.count}}
-    return _Choice(
-        group, settings, f"group {group} is new: none of {_groups(cluster)} is for {gpus}"
-    )
+    why = f": none of {_groups(cluster)} is for {gpus}" if cluster.groups else ""
+    return _Choice(group, settings, f"group {group} is new{why}")
 
 
 def _named_after(model: str) -> str:

@@ -27,6 +27,8 @@ def directory(at: At) -> Iterator[Fault]:
     known = at.node.workspace.directories
     for each in at.wanted.directories or ():
         state = known.get(each.path) if known is not None else None
+        if state is None and at.newcomer:
+            continue  # the pre-flight check does not ask: the deploy makes the folder
         if state is None or state.problem:
             reason = state.problem if state else "no answer"
             yield _fault(each, f"unreadable: {reason}", fixable=False)
