@@ -22,7 +22,7 @@ _IGNORED = "Exception ignored in"
 # torch raises the exception of a worker once more: torch/_utils.py.
 _CAUGHT = re.compile(r"[\w.]{1,100}: Caught \w{1,100} in .{1,200}\.$")
 _ORIGINAL = "Original " + TRACEBACK
-_FRAME = re.compile(r'\s*File "(?P<path>[^"]{1,500})", line (?P<line>\d{1,7})')
+_FRAME = re.compile(r'\s{0,40}File "(?P<path>[^"]{1,500})", line (?P<line>\d{1,7})')
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib/python\d|<frozen |/opt/conda/lib/"
     r"|/bin/(?:torchrun|deepspeed|accelerate|ray|vllm)(?:$|:)"
