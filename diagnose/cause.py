@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpu_node.drift import xids
 from gpu_node.drift.tables import pip_torch
+from gpu_node.facts.row_files import parsed
 
 FOLDER = Path(__file__).parent / "causes"
 # What stands for the end of a process in a reporter's text, and a regex for what no row has.
@@ -32,7 +33,6 @@ Level = Literal["cause", "symptom", "consequence"]
 # In a remedy: the command for a torch that has kernels for a model of GPU.
 _TORCH = re.compile(r"\{torch for (\w+)\}")
 _R = TypeVar("_R", bound=BaseModel)
-_PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Model(BaseModel):
@@ -175,7 +175,7 @@ class Comparison(Row):
 def load(path: Path) -> Cause:
     """Return the cause of a file; an error has its name."""
     try:
-        cause = Cause.model_validate({"name": path.stem, **_read(path)})
+        cause = Cause.model_validate({"name": path.stem, **parsed(path)})
     except (yaml.YAMLError, ValidationError, TypeError) as error:
         raise ValueError(f"{path.name}: {error}") from None
     remedy = _TORCH.sub(lambda found: pip_torch([found[1]]), cause.remedy)
@@ -315,8 +315,4 @@ def _low(pair: Mapping[str, str], **given: Any) -> Pattern:
 
 def table(name: str) -> Any:
     """Return what a file of rows beside the causes has."""
-    return _read(FOLDER.parent / f"{name}.yml")
-
-
-def _read(path: Path) -> Any:
-    return yaml.load(path.read_text("utf-8"), Loader=_PARSER)  # noqa: S506
+    return parsed(FOLDER.parent / f"{name}.yml")

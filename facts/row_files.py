@@ -21,12 +21,17 @@ class _Loader(_Parser):  # type: ignore[misc]
         return made
 
 
+def parsed(path: Path) -> Any:
+    """Return what a file has; no mapping of it may have a key twice."""
+    with path.open(encoding="utf-8") as file:
+        return yaml.load(file, Loader=_Loader)  # noqa: S506 (a subclass of the safe loader)
+
+
 def load(path: Path) -> dict[str, dict[str, Any]]:
     """Return the rows of a file by their names; it may be absent."""
     if not path.exists():
         return {}
-    with path.open(encoding="utf-8") as file:
-        loaded: dict[str, dict[str, Any]] = yaml.load(file, Loader=_Loader)  # noqa: S506 (a subclass of the safe loader)
+    loaded: dict[str, dict[str, Any]] = parsed(path)
     for name, row in loaded.items():
         if not isinstance(row, dict):
             raise ValueError(f"{_place(path, name)}: found {row!r}; allowed: a mapping")

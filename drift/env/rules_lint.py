@@ -155,9 +155,9 @@ def _hides_gpus(state: NodeState, each: Setting) -> bool:
     """
     if each.name != "CUDA_VISIBLE_DEVICES" or each.path == SESSION or not each.is_plain:
         return False
-    chosen = {*filter(None, (each.value or "").split(","))}
-    smi = state.driver.smi
-    return smi is not None and "MIG" not in (each.value or "") and len(chosen) < len(smi.gpus)
+    value, smi = each.value or "", state.driver.smi
+    chosen = {*filter(None, value.split(","))}
+    return smi is not None and "MIG" not in value and len(chosen) < len(smi.gpus)
 
 
 def _missing_file(each: Setting) -> Fault:

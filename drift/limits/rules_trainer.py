@@ -18,7 +18,7 @@ from gpu_node.drift.limits.pam_limits import (
     with_own,
 )
 from gpu_node.drift.limits.rules import alone, below_sshd, cause_of, stops_a_job
-from gpu_node.drift.limits.services import bound_to
+from gpu_node.drift.limits.services import bound_to, sshd
 from gpu_node.drift.units import at_least, conf_limit, limit
 from gpu_node.facts.limits.state import Item, LimitsState, Line, User
 from gpu_node.facts.limits.state import Limit as Value
@@ -95,8 +95,8 @@ def _value(
 
     No line gives more than `most`.
     """
-    sshd = next((each for each in state.services or () if each.name == "sshd"), None)
-    pair = getattr(sshd.limits, item) if sshd else None
+    service = sshd(state)
+    pair = getattr(service.limits, item) if service else None
     value = lines[kind].value if kind in lines else getattr(pair, kind, None)
     return most if value is not None and at_least(value, most) else value
 

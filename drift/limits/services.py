@@ -21,33 +21,34 @@ def slurmd(state: LimitsState) -> Service | None:
     return next((service for service in state.services or () if service.name == "slurmd"), None)
 
 
+def sshd(state: LimitsState) -> Service | None:
+    """Return sshd, where it runs: this session is one of its own."""
+    return next((service for service in state.services or () if service.name == "sshd"), None)
+
+
 def sshd_line(state: LimitsState, item: Item) -> tuple[Service, UnitLine] | None:
     """Return the line of the unit of sshd that sets a limit, the last of several."""
-    for service in state.services or ():
-        lines = [
-            line for line in service.lines if f"limit{line.item}" == KEYS.get(item, "").lower()
-        ]
-        if service.name == "sshd" and lines:
-            return service, lines[-1]
-    return None
+    service, key = sshd(state), KEYS.get(item, "").lower()
+    lines = [line for line in service.lines if f"limit{line.item}" == key] if service else []
+    return (service, lines[-1]) if service and lines else None
 
 
 def bound_to(state: LimitsState, item: Item, value: Limit) -> Service | None:
     """Return sshd where it can give no session that much: it may not raise its own hard limit."""
-    for service in state.services or ():
-        if service.name == "sshd" and service.raises is False and item != "stack":
-            pair = getattr(service.limits, item)
-            return service if pair is not None and not at_least(pair.hard, value) else None
-    return None
+    service = sshd(state)
+    if service is None or service.raises is not False or item == "stack":
+        return None
+    pair = getattr(service.limits, item)
+    return service if pair is not None and not at_least(pair.hard, value) else None
 
 
 def can_give(state: LimitsState, item: Item, value: Limit | None) -> bool:
     """Whether sshd is known to be able to give a session that much."""
-    for service in state.services or ():
-        if service.name == "sshd" and value is not None:
-            pair = getattr(service.limits, item)
-            return service.raises is True or (pair is not None and at_least(pair.hard, value))
-    return False
+    service = sshd(state)
+    if service is None or value is None:
+        return False
+    pair = getattr(service.limits, item)
+    return service.raises is True or (pair is not None and at_least(pair.hard, value))
 
 
 def drop_in(unit: str) -> str:
